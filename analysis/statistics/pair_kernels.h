@@ -88,14 +88,14 @@ struct AddFinitePairs {
     }
 };
 
-// Copies a block with zeros in place of pairs that are not both finite, and counts these pairs. A
-// pair of zeros changes no sum: lanes start at +0 and x + (-x) is +0, so no lane is ever -0.
+// The numbers of pairs that LeaveOut replaces by zeros: all of them, those with x NaN, those with x
+// infinite, and those with x finite and not zero.
 struct LeftOut {
-    // Numbers of pairs left out: all pairs, those with x NaN, those with x infinite, and those with
-    // x finite and not zero.
     std::uint64_t pairs, nan, infinite;
     std::uint64_t nonzero;
 };
+// Copies a block with zeros in place of pairs that are not both finite, and counts these pairs. A
+// pair of zeros changes no sum: lanes start at +0 and x + (-x) is +0, so no lane is ever -0.
 template <class Real>
 struct LeaveOut {
     static APSCOPE_INLINE void run(const Real* x, const Real* y, std::size_t count, Real* kept_x,

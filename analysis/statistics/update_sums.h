@@ -31,7 +31,7 @@ struct UpdateSums {
         if (squared_result == 0.0) return 0.0;
         return product / std::sqrt(squared_reference * squared_result);
     }
-    // The sums of the two updates, each divided by its length.
+    // The same three sums for u / |u| and v / |v|. A sum with an update that is 0 is 0.
     UpdateSums of_unit_length() const {
         return {cosine().value_or(0.0), squared_reference != 0.0 ? 1.0 : 0.0,
                 squared_result != 0.0 ? 1.0 : 0.0};

@@ -48,7 +48,8 @@ public:
         const std::vector<std::uint32_t> pair_of = tensors_.owners(pairs_);
         std::vector<std::vector<std::int32_t>> alone(pairs_.size()), crossing(pairs_.size()),
             own_of_tensor(tensors_.size());
-        // At first, each element of covering_ has the topologies for which the tensor has rows.
+        // Until the last loop, covering_[t] has the topologies, other than `exact` and the scheme's
+        // own reductions, for which tensor t has rows.
         covering_.resize(tensors_.size());
         const auto note = [](std::vector<std::int32_t>& known, std::int32_t code) {
             if (std::ranges::find(known, code) == known.end()) known.push_back(code);

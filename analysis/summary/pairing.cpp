@@ -1,4 +1,5 @@
-// Pairing: finds the rows of two schemes that are compared, one cell per layer and step.
+// Pairing finds the rows of the two schemes of a comparison. From these rows, it makes one Cell
+// (comparison.h) per scheme, layer and step.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>

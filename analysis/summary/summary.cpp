@@ -98,7 +98,7 @@ struct Sums {
     double losses = 0;  // the number of rows with a loss
     double worst_nmse = 0;
     std::optional<std::uint32_t> worst;
-    bool unmeasured = false;  // one of the losses is NaN, so the largest is unknown
+    bool unmeasured = false;  // the NMSE of a row is NaN, so the largest NMSE is unknown
 
     void add_worst(std::uint32_t row, double nmse) {
         if (std::isnan(nmse)) unmeasured = true;

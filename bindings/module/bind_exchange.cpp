@@ -1,4 +1,5 @@
-// One exchange of a scheme on arrays, and schemes whose parts are Python functions.
+// Binds the function that runs one exchange (a scheme's messages and their sum) on NumPy arrays,
+// and schemes whose parts are Python functions.
 #include <memory>
 
 #include "bindings/module/exchange_types.h"

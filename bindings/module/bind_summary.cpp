@@ -198,7 +198,7 @@ struct TablePair {
 };
 
 using MaybeTopology = std::optional<std::string>;
-// A spec, and its reduction if the caller named one.
+// The spec of a scheme, and the topology to use for it, if the caller named one.
 using NamedScheme = std::pair<std::string, MaybeTopology>;
 
 template <class Each>

@@ -84,8 +84,8 @@ APSCOPE_HD BitsOf<Real> round_movable(BitsOf<Real> magnitude, bool negative,
                 Real{1} - static_cast<Real>(static_cast<std::int32_t>(drawn >> 8)) * Real{0x1p-24};
             return bits_cast<Bits>(rest >= q * threshold ? down + q : down);
         } else if constexpr (M == RoundingMode::stochastic) {
-            // Computes the first 32 binary digits of rest / q, sixteen at a time, because vector
-            // units convert only to signed integers.
+            // Computes the first 32 binary digits of rest / q, sixteen at a time, because AVX2
+            // converts floating-point numbers only to signed integers.
             const Real above =
                 rest * bits_cast<Real>(c_times_inverse<Real> - c_bits) * Real{0x1p16};
             const auto high = static_cast<std::int32_t>(above);

@@ -13,8 +13,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Finds the bits of the largest finite magnitude, which compare as the magnitudes do, and counts
-// the elements that are not finite.
+// Finds the largest finite magnitude as a bit pattern (these patterns, read as integers, have the
+// order of the magnitudes) and counts the elements that are not finite.
 struct FiniteAmax {
     static APSCOPE_INLINE void run(const float* row, std::size_t count, std::uint32_t* amax,
                                    std::uint32_t* nonfinite) {
@@ -22,8 +22,8 @@ struct FiniteAmax {
         std::uint32_t largest = 0, others = 0;
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t bits = bits_cast<std::uint32_t>(row[i]) & 0x7FFFFFFFu;
-            // All ones for a finite element, from the sign bit of a difference, because compilers
-            // do not turn this into a branch.
+            // The mask has all bits set if the element is finite. It is made from the sign of a
+            // difference, because compilers may turn a comparison into a branch.
             const auto mask =
                 static_cast<std::uint32_t>(static_cast<std::int32_t>(bits - infinity) >> 31);
             const std::uint32_t finite = bits & mask;
@@ -159,7 +159,7 @@ Parameters choose_for(const Choose& choose, const Selection& selection,
             });
     }
     s.amax = fp32_bound(s.amax);
-    s.largest_sum = std::numeric_limits<double>::infinity();  // unknown
+    s.largest_sum = std::numeric_limits<double>::infinity();  // unknown: no upper bound
     const Decision d = choose_one(choose, step, state, s, ahead);
     Parameters theta;
     theta.scale = d.scale;

@@ -1,5 +1,5 @@
-// The choice of scales from statistics of unrounded tensors, on which the workers agree. A choice
-// is made for all steps and tensors of a replay, for one step of a training loop or, inside another
+// The choice of a tensor's scale from statistics of the unrounded tensor over all workers. One call
+// decides for all steps and tensors of a replay, for one step of a training loop or, inside another
 // scheme, for one tensor at one step.
 #pragma once
 
@@ -15,14 +15,16 @@
 
 namespace apscope::detail {
 
-// The statistics of one tensor at one step that the workers agree on.
+// Statistics of one tensor at one step over all workers. Every worker knows them before encoding.
 struct AgreedStatistics {
     double amax = 0.0;            // largest finite |g| over all workers
     std::uint64_t nonfinite = 0;  // NaNs and infinities over all workers
     std::size_t elements = 0;     // number of elements of one worker
-    // Fixed-shape sums over the finite elements of all workers; 0 unless a scheme needs them.
+    // Sums over the finite elements of all workers, added in a fixed order; 0 unless a scheme needs
+    // them.
     double sum = 0.0, sum_absolute = 0.0, sum_squares = 0.0;
-    // The largest sum over the workers, in rank order, of an element's finite |g|; 0 unless needed.
+    // The maximum over the elements of the sum over the workers, in rank order, of |g|, where NaNs
+    // and infinities count as 0; 0 unless a scheme needs it.
     double largest_sum = 0.0;
 };
 
@@ -37,16 +39,17 @@ void add_needed(AgreedStatistics& agreed, std::span<const std::span<const float>
 AgreedStatistics agreed_statistics(std::span<const std::span<const float>> rows,
                                    const NeededStatistics& needed = {});
 
+// The scale that a choice gives one tensor at one step.
 struct Decision {
     double scale = 1.0;           // an fp32 number or a power of two
     std::optional<int> exponent;  // s, if scale = 2^s
-    bool skipped = false;         // the step is dropped
-    // Bits sent for this tensor besides its codes. Not set: FloatEncoder::side_bits.
+    bool skipped = false;         // true: the scheme drops the step
+    // Bits sent for this tensor besides its codes; if not set, FloatEncoder::side_bits.
     std::optional<std::uint64_t> side_bits;
 };
 Decision power_of_two(int exponent);
 Decision scale_of(double scale);  // sets the exponent if `scale` is a power of two
-// s, if every scale is 2^s; otherwise, and for an empty span, none.
+// Returns s if every scale is 2^s, otherwise no value; no value for an empty span too.
 std::optional<int> common_exponent(std::span<const double> scales);
 
 struct FloatEncoder;
@@ -54,16 +57,18 @@ struct FloatEncoder;
 // The errors of a step's sums relative to the exact sums, over several tensors: section 14 of
 // docs/definitions.md. Elements whose sum or exact sum is not finite count only in `overflow`.
 struct StepErrors {
+    // Sums over the elements of (sum - exact sum)^2 and of (exact sum)^2.
     double squared_error = 0.0, squared_reference = 0.0;
     double log2_over_noise = 0.0;  // sum of log2 max(E / N, 2^-30) over the blocks with noise
+    // The number of blocks with noise.
     std::uint64_t noise_blocks = 0;
     std::uint64_t overflow = 0;  // sums that are not finite although the exact sum is
 
     void merge(const StepErrors& next);
 };
-// errors: those of the sums under one decision. least: a lower bound of the errors under this
-// scale and every larger power of two, from the largest result and, if known, the results'
-// precision; computed for the last of several decisions only.
+// `errors` are the errors of the sums under one decision. `least` is a lower bound of the errors
+// under this scale and under every larger power of two, derived from the largest result and, if
+// known, the precision of the results; it is computed for the last of several decisions only.
 struct ErrorsAhead {
     StepErrors errors, least;
 };
@@ -92,14 +97,18 @@ struct SelectionInput {
     int workers = 0;
     std::vector<AgreedStatistics> statistics;
     std::vector<std::string> names;  // names of the tensors, used by states
+    // The recorded number of each step.
     std::vector<std::int64_t> step_numbers;
-    // One flag per item, that is a tensor at a step. 0: a policy gives the item to another scheme,
-    // and its statistics are those of zeros. Empty: the scheme has all items.
+    // One flag per item, that is a tensor at a step. The flag is 0 if a policy assigns the item to
+    // another scheme; the item's statistics are then those of a tensor of zeros. If the vector is
+    // empty, all items are assigned to this scheme.
     std::vector<char> assigned = {};
-    // Needed by a scheme that looks ahead; must outlive the choice.
+    // Computes the sums of decisions that are only tried; null unless the scheme needs them. The
+    // object must outlive the choice.
     const Lookahead* ahead = nullptr;
-    // The number of elements of each tensor in a bucket. If a replay uses a sample of a tensor,
-    // this is the size of the complete tensor. Empty: AgreedStatistics::elements.
+    // The number of elements of each tensor, for the sizes of buckets. If a replay uses a sample of
+    // a tensor, this is the size of the complete tensor. If the vector is empty,
+    // AgreedStatistics::elements is used.
     std::vector<std::size_t> whole_elements = {};
 
     const AgreedStatistics& at(std::size_t step, std::size_t tensor) const {
@@ -108,24 +117,25 @@ struct SelectionInput {
     bool is_assigned(std::size_t step, std::size_t tensor) const {
         return assigned.empty() || assigned[step * tensors + tensor] != 0;
     }
-    // A copy of the input, in which the scheme has only these items.
+    // A copy of the input in which only these items are assigned to the scheme.
     SelectionInput with_assigned(const std::vector<char>& items) const;
 };
 
-// One decision per item of the input. The memory after the last step is stored in the state, from
-// which the next replay continues.
+// One decision per item of the input. The scheme's memory after the last step is stored in the
+// state; the next replay continues from there.
 using Choose = std::function<std::vector<Decision>(const SelectionInput&, State&)>;
 
-// The decision for one tensor at one step, from the statistics of this step alone.
+// The decision for one tensor at one step, given the statistics of only this tensor and step.
 Decision choose_one(const Choose& choose, const TrainingStep& step, State& state,
                     const AgreedStatistics& statistics, const Lookahead* ahead = nullptr);
-// The parameters of such a decision, from statistics of rows that may have been compensated or
-// transformed. needed: the sums that the choice needs.
+// Computes the statistics of the rows of a selection, which may have been compensated or
+// transformed, and returns choose_one()'s decision as parameters. needed: the sums that the choice
+// uses.
 Parameters choose_for(const Choose& choose, const Selection& selection,
                       const NeededStatistics& needed, const Lookahead* ahead = nullptr);
 
-// The smallest fp32 number that is not below amax, at most the largest finite one. Needed for rows
-// whose elements are not always fp32 numbers.
+// The smallest fp32 number that is not below amax, at most the largest finite fp32 number. Rows
+// that were compensated or transformed may have an amax that is not an fp32 number.
 double fp32_bound(double amax);
 
 }  // namespace apscope::detail

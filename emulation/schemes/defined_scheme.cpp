@@ -60,7 +60,8 @@ void replace_memory(SchemeParts& scheme, DefinedParts& defined) {
     if (defined.update) {
         memory.end = {};
         scheme.encoding.rounds_special = false;  // the caller expects finite numbers
-        // Says that the memory depends on the rows of all workers (rank_exchange.cpp).
+        // A compensate_all() that does nothing tells rank_exchange.cpp that the memory depends on
+        // the rows of all workers.
         if (!memory.compensate_all)
             memory.compensate_all = [](const TrainingStep&, State&, Rows&) {};
         memory.update = [update = std::move(defined.update)](const TrainingStep& step, State& state,

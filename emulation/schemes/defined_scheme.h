@@ -1,6 +1,6 @@
-// A scheme that a caller defines at run time: another one, some of whose parts are replaced by
-// functions on whole rows. Python's `define` and the C++ library's `define_scheme` convert their
-// callers' functions to these.
+// Schemes that a caller defines at run time: a base scheme, some of whose parts are replaced by the
+// caller's functions on complete rows. Python's `define` and the C++ library's `define_scheme`
+// convert the functions of their callers to DefinedParts.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,9 @@
 
 namespace apscope::detail {
 
-// The functions that replace parts; those left out are the base's. Each gets complete rows that are
-// finite everywhere. Several threads call them at once.
+// The functions that replace parts of the base scheme; where a function is empty, the base's part
+// stays. Each function gets complete rows, whose elements are all finite. Several threads may call
+// a function at once.
 struct DefinedParts {
     std::function<void(const TrainingStep&, State&, Rows&)> compensate = {};
     std::function<void(const TrainingStep&, const State&, const Rows& intended, Rows& x)> forward =
@@ -29,22 +30,24 @@ struct DefinedParts {
 
     int bits = 32;      // bits per value that encode() sends
     bool draws = true;  // encode() may round randomly
-    // True: steps must come in order. By default as the base, or true with update().
+    // True if steps must come in order. If not set: true with update(), otherwise as in the base
+    // scheme.
     std::optional<bool> keeps_state = {};
     bool compares_intended = false;  // results also compare sent values with the intended ones
-    std::string grid = {};           // the column `format`; empty: the base's
+    std::string grid = {};  // the column `format` of results; if empty, as in the base scheme
 
+    // True if a part is replaced.
     bool any() const {
         return compensate || forward || inverse || select || encode || reduce || update;
     }
 };
 
-// The scheme `name`. Throws std::invalid_argument if `bits` is not from 0 to 64, for a name of a
-// list of schemes, and for a base that is a policy or decides over several tensors.
-// MadeSchemes::add() checks the rest of the name.
+// Returns `base` with these parts replaced, under the name `name`. Throws std::invalid_argument if
+// `bits` is not from 0 to 64, if `name` is the name of a list of schemes, or if the base is a
+// policy or decides over several tensors. MadeSchemes::add() makes the other checks of the name.
 Scheme define_scheme(const std::string& name, const Scheme& base, DefinedParts parts);
 
-// Parameters as named rows, with one scale per element.
+// The parameters as named rows, in which `scales` has one entry per element.
 NamedRows spread(Parameters theta, std::size_t elements);
 
 // Random integers of `bits` bits for elements 0 to count - 1 of a worker's row, the same at every

@@ -1,11 +1,11 @@
-// Division: when the sum over W workers is divided by W, and in which format. Some training systems
-// divide in the format of their messages, so that sums do not overflow. Small gradients may then
-// round to 0.
+// Division says where and in which format the sum over W workers is divided by W. Some training
+// systems divide in the format of their messages, so that sums do not overflow. Small gradients may
+// then round to 0.
 //
 //      c    = round(S g)                    sent with divide=after: the caller divides
-//      c'   = round(c / before)             sent otherwise; `before` is at least 1
+//      c'   = round(c / before)             sent with other values; `before` is at least 1
 //      t    = sum of c'                     partial sums rounded as without division
-//      mean = round(t / after) / S          before * after = W, except for a rounding
+//      mean = round(t / after) / S          before * after = W, except for rounding
 //
 // A scheme's results are sums over the workers. Therefore a message is decoded as (before c') / S,
 // and the result of a reduction is W mean. If a division rounds stochastically, its random words
@@ -21,6 +21,7 @@
 
 namespace apscope::detail {
 
+// The divisors of messages (before the sum) and of the sum.
 struct Divisors {
     double before = 1.0, after = 1.0;
 
@@ -29,15 +30,18 @@ struct Divisors {
 
 struct Division {
     enum class Place {
-        after,   // by the caller, after the sum
-        before,  // by W before the sum: torch's compress hooks
-        sqrt,    // by fl32(sqrt(W)) before the sum, by the rest after it
-        fsdp,    // by a power of two near sqrt(W) before the sum, by the rest after it: FSDP
-        factor,  // by `factor` before the sum, by the rest after it: gradient_predivide_factor
+        after,   // the caller divides the sum by W
+        before,  // messages are divided by W, as by torch's compress hooks
+        sqrt,    // messages are divided by fl32(sqrt(W)), the sum by the remaining factor
+        fsdp,    // messages are divided by a power of two near sqrt(W), the sum by the remaining
+                 // factor, as by FSDP
+        factor,  // messages are divided by `factor`, the sum by W / factor, as with
+                 // gradient_predivide_factor of DeepSpeed and Apex
     };
     Place place = Place::after;
     double factor = 1.0;
 
+    // The divisors for this number of workers.
     Divisors of(int workers) const;
     friend bool operator==(const Division&, const Division&) = default;
 };

@@ -25,8 +25,8 @@ namespace apscope::detail {
 // The parameters that select() chooses for all workers at one step. Python gets scale, scales,
 // scale_exponent and skipped under these names if they are set, and the entries of `extra`.
 struct Parameters {
-    std::optional<double> scale;        // scale of every element
-    Row scales;                         // otherwise: one scale per `unit` consecutive elements
+    std::optional<double> scale;        // the scale of every element, if all have the same
+    Row scales;                         // otherwise, one scale per `unit` consecutive elements
     std::size_t unit = 1,               // number of elements that share one of `scales`
         lead = 0;                       // how many elements of the first unit precede the row
     std::optional<int> scale_exponent;  // s, if all elements have the scale 2^s
@@ -40,27 +40,31 @@ struct Parameters {
     double common_scale() const;  // throws std::invalid_argument if `scale` is not set
     double scale_at(std::size_t element) const { return scales[(lead + element) / unit]; }
 
+    // Converts parameters to named rows, and named rows to parameters.
     NamedRows rows() const;
     static Parameters of_rows(NamedRows rows);
 };
 
 struct Bucket;
 
-// One tensor at one step, for a scheme.
+// Describes one tensor at one step to the parts of a scheme.
 struct TrainingStep {
     std::string tensor = "x", role = "other";
     std::vector<std::int64_t> shape;
     std::int64_t number = 0;  // number of the step
     std::size_t index = 0;    // index among the replayed steps
     int workers = 1;
-    PhiloxKey key{};                          // of all random words of this tensor at this step
-    std::uint64_t nonfinite = 0;              // elements of all workers that bypass the scheme
-    std::vector<std::uint64_t> nonfinite_of;  // per worker, if the rows are known
+    PhiloxKey key{};  // key of all random words of this tensor at this step
+    // The number of NaNs and infinities of all workers that bypass the scheme.
+    std::uint64_t nonfinite = 0;
+    std::vector<std::uint64_t> nonfinite_of;  // nonfinite of each worker; empty if unknown
+    // NaN if not recorded.
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty if not recorded
     bool packs = false;  // true: messages have their payload, not only its length
-    // If this is a part of a tensor: the length of the tensor's rows. 0: rows follow from `shape`.
+    // The length of the tensor's rows, if only a part of the tensor is sent; 0: `shape` gives the
+    // length.
     std::size_t row = 0;
     // The tensor's bucket, if blocks of the scheme cross tensors (SchemeParts::bucket); else null.
     const Bucket* bucket = nullptr;
@@ -70,7 +74,7 @@ struct TrainingStep {
         return {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, hop),
                 random_bits};
     }
-    // Words that all workers share: signs of a rotation, a random start.
+    // Random words that all workers share, such as the signs of a rotation or a random start.
     RandomStream shared_stream(int random_bits, std::uint32_t hop = 0) const {
         return {key, 0, stage_and_hop(Stage::reduce, hop), random_bits};
     }
@@ -89,35 +93,37 @@ struct Message {
     Row codes;             // the terms of the sum, if codes are added: scaled values or integers
     Row bias, variance;    // E[value] - input and Var[value] over the draws, NaN where unknown;
                            // empty if `certain`, or if all are unknown
-    bool certain = false;  // nothing was drawn for this message, although the scheme draws
-    // If the values were rounded to a float grid: counts in the basis in which they were rounded.
+    bool certain = false;  // true: random words did not affect the message of a scheme that draws
+    // Counts of the rounding to a float grid, in the basis in which the values were rounded; not
+    // set for other encodings.
     std::optional<GridUse> grid_use;
     // 1 for an element that grid_use counts as saturated; empty if there is none.
     std::vector<std::uint8_t> saturated;
     std::optional<BlockUse> block_use;  // set if blocks of a float grid have their own scales
     std::vector<std::uint8_t> payload;  // the packed bits; empty unless TrainingStep::packs is set
-    std::uint64_t payload_bits = 0,     // of the piece, if this is the message for a piece
-        side_bits = 0;                  // of the complete tensor, even if this is for a piece
-    std::uint64_t tensor_bits = 0;  // the part of side_bits that a tensor of any length has once
+    std::uint64_t payload_bits = 0,     // number of bits of the payload
+        side_bits = 0;  // number of other bits, such as scales, of the complete tensor, even in the
+                        // message of a piece
+    std::uint64_t tensor_bits = 0;  // part of side_bits that is independent of the tensor's length
 
-    // Prepares the message for n elements: the requested rows have n elements of any value, the
-    // others are empty.
+    // Prepares a message for n elements: `values` and the requested rows get n elements of
+    // unspecified value, the other rows are emptied.
     void prepare(std::size_t n, bool with_codes, bool with_moments);
 };
 
-// The moments of a stochastically rounded sum, given the messages: E[sum] and Var[sum] of every
-// element, NaN where unknown; empty if all are unknown.
+// E[sum] and Var[sum] of every element of a stochastically rounded sum, given the messages. An
+// entry is NaN where it is unknown; the rows are empty if all entries are unknown.
 struct SumMoments {
     Row expected, variance;
 };
 
+// The result of one exchange of a tensor at a step.
 struct Exchange {
     Rows intended;              // the values that the workers want to send
-    std::vector<Message> sent;  // values in the gradient's own basis
+    std::vector<Message> sent;  // one message per worker; `values` are in the gradient's basis
     Rows reduced;               // the sums over the workers, one per topology
     SumMoments moments;         // moments of a sum that is rounded stochastically
-    Row scales;  // the agreed scale of every element, or one for all, if the scheme has a
-                 // float grid
+    Row scales;  // the common scale or the scale of every element, if the scheme has a float grid
     std::optional<int> scale_exponent;  // s, if all elements have the scale 2^s
     bool skipped = false;               // the scheme dropped this step
 };
@@ -129,6 +135,7 @@ struct RowReader {
     // until the next call.
     std::function<std::span<const double>(std::size_t first, std::size_t count)> read;
 
+    // A reader of a row in memory.
     static RowReader of(std::span<const double> row) {
         return {row.size(),
                 [row](std::size_t first, std::size_t count) { return row.subspan(first, count); }};
@@ -142,9 +149,10 @@ struct RowReader {
 };
 
 // One number per worker, computed from the worker's complete array, such as the array's amax. It is
-// kept for all tensors of a bucket.
+// computed once for all tensors of a bucket.
 class ArrayTotals {
 public:
+    // The worker's number, which find() computes on the first call.
     double of(std::size_t worker, const std::function<double()>& find);
 
 private:
@@ -152,16 +160,18 @@ private:
     std::map<std::size_t, double> found_;
 };
 
-// The array in which a tensor and its neighbours are sent, one after another. It has one row per
-// worker or, in a step with one worker, the row of that worker only.
+// The array of a bucket, in which a tensor and its neighbours are concatenated and sent. It has one
+// row per worker or, in a step with one worker, only that worker's row.
 struct Bucket {
     struct ArrayRow {
         std::size_t worker = 0;
         RowReader seen;     // the row from which the scheme chooses
-        RowReader rounded;  // the row that the scheme encodes; not all finite if encodes_special()
+        RowReader rounded;  // the row that the scheme encodes; it may have NaNs and infinities if
+                            // encodes_special()
     };
     std::vector<ArrayRow> rows;
     std::size_t first = 0;  // index in the array of the tensor's first element
+    // The totals that the exchanges of this bucket share.
     std::shared_ptr<ArrayTotals> totals;
 
     const ArrayRow& row(std::size_t worker) const { return rows.at(rows.size() == 1 ? 0 : worker); }
@@ -175,10 +185,11 @@ struct Place {
     std::size_t first = 0, size = 0;
 };
 
-// Throws std::invalid_argument if a row does not have this length.
+// Throws std::invalid_argument if the length of a state's row is not the expected one.
 void check_length(std::size_t length, std::size_t expected);
 
-// A piece of a row of a state. Throws std::invalid_argument for a state of another tensor's length.
+// The `count` elements of a state's row from place.first on. Throws std::invalid_argument if the
+// row does not have place.size elements.
 std::span<double> piece_of(Row& row, const Place& place, std::size_t count);
 std::span<const double> piece_of(const Row& row, const Place& place, std::size_t count);
 
@@ -229,7 +240,7 @@ struct SentPieces {
 // fp32 and adds in fp32.
 void exact_sum(const std::vector<Message>& sent, Row& sum);
 void gathered_sum(const std::vector<Message>& sent, Row& sum);
-// The sum of codes, which are integers: exact in any order.
+// The sum of integer codes, which is exact in any order.
 void sum_of_codes(const std::vector<Message>& sent, Row& sum);
 inline Row exact_sum(const std::vector<Message>& sent) {
     Row sum;

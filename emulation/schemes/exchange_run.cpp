@@ -141,8 +141,8 @@ void ExchangeRun::read_piece(std::size_t first) {
     for (SpecialValue& s : special_) s.intended = e_.intended[s.worker][s.element];
 }
 
-// The parameters drawn with this key, which is also the key of step_. They are kept, because every
-// piece uses the same keys.
+// The parameters after draw() with this key, which is also the key of step_. They are stored in
+// drawn_, because every piece uses the same keys.
 const Parameters& ExchangeRun::drawn(const PhiloxKey& key) {
     if (!parts_.choice.draw) return theta_;
     const auto match = std::find_if(drawn_.begin(), drawn_.end(), [&](const auto& one) {
@@ -182,8 +182,9 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
     return e_;
 }
 
-// Writes the inputs of elements that are not finite again, because restore() may have overwritten
-// them: the value itself if the grid rounds it, otherwise the value that the scheme sees instead.
+// Rewrites the scheme's inputs at elements that are not finite, because restore() may have
+// overwritten them. The input is the NaN or infinity if the scheme encodes special values,
+// otherwise the number that read_piece() put in its place.
 void ExchangeRun::place_special() {
     for (const SpecialValue& s : special_) {
         double& intended = e_.intended[s.worker][s.element];

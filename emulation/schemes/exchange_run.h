@@ -1,14 +1,15 @@
 // Runs one exchange of a scheme piece by piece, so that each piece stays in cache. A first pass
-// over the gradients computes the statistics of whole rows. If a row has several pieces, no buffer
-// is as long as the tensor, except the scheme's own memory. There is one piece, the whole row, if
-// the scheme's parts need whole rows (scheme.h) or if the tensor is no longer than a piece.
+// over the gradients computes the statistics of complete rows. If a row has several pieces, no
+// buffer is as long as the tensor, except the scheme's own memory. The complete row is the only
+// piece if the scheme's parts need complete rows (scheme.h) or if the tensor is no longer than a
+// piece.
 //
-//      ExchangeRun x(parts, step, state, gradients, topologies);      the totals of all workers,
-//                                                                      then parameters()
+//      ExchangeRun x(parts, step, state, gradients, topologies);   computes statistics of rows
+//                                                                  and chooses the parameters
 //      for (first = 0; first < elements; first += x.piece())
-//          x.read(first), x.send(step.key, true)                       that piece of the Exchange,
-//                                                                      and of the next state
-//      x.end()
+//          x.read(first), x.send(step.key, true);                  computes one piece of the
+//                                                                  Exchange and of the next state
+//      x.end();
 #pragma once
 
 #include <cstddef>
@@ -41,9 +42,11 @@ public:
     // Reads the values that the workers want to send; called for each piece once, in order.
     void read(std::size_t first);
     // The messages and sums of the current piece, drawn with this key; valid until the next call.
-    // keeps: updates the state for the next step.
+    // If `keeps`, the state is updated for the next step.
     Exchange& send(const PhiloxKey& key, bool keeps);
+    // The exchange of the current piece, as far as read() and send() have filled it in.
     const Exchange& at_hand() const { return e_; }
+    // Ends the step, after the last piece.
     void end();
 
 private:
@@ -73,18 +76,18 @@ private:
     std::size_t elements_, piece_, first_ = 0;
     bool takes_;  // read_piece() calls take(), because there was no earlier pass
     Parameters theta_;
-    // theta_ after draw(), per key.
+    // The parameters after draw(), one entry per key.
     std::vector<std::pair<PhiloxKey, Parameters>> drawn_;
-    Rows own_;     // the measurements of each worker
-    Row buffer_;   // buffer of the readers
-    Rows turned_;  // the results of forward() and adjust()
+    Rows own_;     // the results of measure(), one row per worker
+    Row buffer_;   // the elements of the last call of a reader
+    Rows turned_;  // the rows after forward() and adjust(); empty if the scheme has neither
     Exchange e_;
     std::vector<SpecialValue> special_;  // elements of the current piece that are not finite
 };
 
 // One exchange of complete rows. gradients: one row of fp32 values per worker, equally long. If
 // crosses_topologies() is true, each of `topologies` reduces the messages; otherwise the scheme's
-// own reduction does, once. Throws std::invalid_argument if a part of the scheme returns a row of
+// own reduction runs once. Throws std::invalid_argument if a part of the scheme returns a row of
 // the wrong length.
 Exchange exchange(const SchemeParts& parts, const TrainingStep& step, State& state,
                   std::span<const std::span<const float>> gradients,

@@ -1,7 +1,7 @@
 // FloatEncoder rounds scaled values to a float grid. The codes are then summed by any topology,
-// with partial sums in a format, or gathered. A scheme may have a FloatEncoder in place of encode()
-// and reduce() (scheme.h). A scheme that consists of a choice of scales and this encoder has a
-// faster path (float_exchange.h).
+// with partial sums rounded to a format, or gathered. A scheme may have a FloatEncoder in place of
+// encode() and reduce() (scheme.h). A scheme that consists of a choice of scales and this encoder
+// has a faster path (float_exchange.h).
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,11 @@
 
 namespace apscope::detail {
 
+// A float format, the rounding to it, and the division of the codes.
 struct FloatGrid {
     FloatFormat format;
     Projection projection;
-    Division division = {};  // division of the rounded numbers
+    Division division = {};  // division of the rounded numbers by the number of workers
 
     friend bool operator==(const FloatGrid&, const FloatGrid&) = default;
 };
@@ -36,10 +37,11 @@ struct Reduction {
     FloatFormat accumulate;  // the format of partial sums
     Projection projection;   // the rounding of partial sums
 
+    // The reduction of gathered codes, whose decoded values are added in fp32.
     static Reduction gathered();
     bool gathers() const { return collective == Collective::all_gather; }
     bool draws() const { return !gathers() && is_stochastic(projection.rounding); }
-    // True if partial sums are rounded to the accumulator; the last of them is the sum.
+    // True if partial sums are rounded to the accumulator; the last partial sum is the result.
     bool rounds(const Topology& topology, int workers) const {
         return workers > 1 && !exact && !gathers() && topology.kind != Topology::Kind::exact;
     }
@@ -54,10 +56,12 @@ struct FloatEncoder {
     Reduction reduction;
     std::uint64_t side_bits = 0;  // bits per tensor besides the codes, such as an agreed scale
 
-    // Encodes with the agreed scale in the parameters.
+    // Encodes a piece with the common scale of the parameters.
     void encode(const RowPiece& piece, Message& m) const;
-    // Sums the codes, with partial sums in the format, and divides by the scale or the scales.
+    // Sums the codes, with partial sums rounded to reduction.accumulate, and divides each sum by
+    // its scale.
     void reduce(const SentPieces& sent, Row& sum) const;
+    // The limits of the grid for statistics, after the division for this number of workers.
     GridLimits limits(int workers) const;
 };
 

@@ -43,7 +43,7 @@ void FloatExchange::reduce(const Topology& topology, bool exact, std::size_t fir
     const std::size_t count = y.size();
     const bool gather = topology.kind == Topology::Kind::gather;
     if (exact && wire_.is_narrow()) {
-        std::fill(y.begin(), y.end(), -0.0);  // -0 + x is x
+        std::fill(y.begin(), y.end(), -0.0);  // -0 + x is x, also for x = -0
         for (const Buffer<float>& row : buffers_.narrow)
             simd::run<AddWidened>(y.data(), row.data(), count);
         if (divisor != 1.0) simd::run<DivideRow>(y.data(), divisor, count);

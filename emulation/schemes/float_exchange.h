@@ -1,7 +1,7 @@
-// FloatExchange is the fast path of a float encoder, for one tensor at one step with the chosen
-// scale. It computes the workers' messages block by block, and their sums by any topology, in fp32
-// arithmetic if fp32 represents the decoded messages. Only schemes that consist of a choice of
-// scales and a float encoder use it (SchemeParts::streams).
+// FloatExchange is the fast path of a float encoder for one tensor at one step, whose scale is
+// already chosen. It computes the workers' messages block by block, and their sums by any topology,
+// in fp32 arithmetic if fp32 represents the decoded messages. Only schemes that consist of a choice
+// of scales and a float encoder use it (SchemeParts::streams).
 //
 //      encode(w, ...)      for every worker, in blocks that begin at multiples of sum_block
 //      reduce(...)         once per topology
@@ -26,8 +26,9 @@ public:
 
     // The message of worker w for elements first .. first + in.size() - 1.
     void encode(std::size_t w, std::span<const float> in, std::size_t first, PhiloxKey key);
-    // The sum of the encoded values of these elements, over `divisor`. exact: decoded values are
-    // added in fp64, whatever the topology. `elements` is the number of the tensor's elements.
+    // Writes to y the sums over the workers of elements first .. first + y.size() - 1, divided by
+    // `divisor`. exact: decoded values are added in fp64, whatever the topology. `elements` is the
+    // number of the tensor's elements.
     void reduce(const Topology& topology, bool exact, std::size_t first, std::size_t elements,
                 PhiloxKey key, double divisor, std::span<double> y, HopMoments* moments = nullptr);
 
@@ -35,12 +36,13 @@ public:
     FloatWire& wire() { return wire_; }
     // True if encode() writes codes and decoded values in fp64.
     bool is_wide() const { return wide_; }
-    // fp32 arithmetic for topologies that round every partial sum to the accumulator.
+    // The fp32 arithmetic for topologies that round every partial sum to the accumulator; not set
+    // if fp32 cannot represent their partial sums.
     const std::optional<Fp32Sums>& sums() const { return sums_; }
     const Cast<double>& accumulator() const { return accumulator_.cast(); }
 
 private:
-    // fp32 arithmetic for this topology; null if fp32 cannot represent its partial sums.
+    // The fp32 arithmetic for this topology; null if fp32 cannot represent its partial sums.
     Fp32Sums* sums_of(const Topology& topology);
 
     const FloatEncoder& encoder_;
@@ -49,6 +51,7 @@ private:
     FloatWire wire_;
     RowCast accumulator_;
     std::optional<Fp32Sums> sums_;
+    // The fp32 arithmetic of other topologies, for sums_of().
     std::vector<std::pair<Topology, std::optional<Fp32Sums>>> others_;
     bool wide_ = true;
     FloatBuffers& buffers_;

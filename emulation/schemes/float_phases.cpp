@@ -76,12 +76,12 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
 
 Decision PhaseExchange::choose(const SchemeParts& parts, std::span<const float> row) const {
     AgreedStatistics alone = agreed_statistics(std::span(&row, 1));
-    alone.largest_sum = std::numeric_limits<double>::infinity();  // unknown
+    alone.largest_sum = std::numeric_limits<double>::infinity();  // unknown: no upper bound
     State none;
     return choose_one(parts.choice.choose, step_, none, alone);
 }
 
-// Adds messages in the buffers, from their element `at` on, in fp32 and rank order.
+// Adds the workers' messages in the buffers, from element `at` of each on, in fp32 and rank order.
 void PhaseExchange::add_up(std::span<float> sum, const FloatBuffers& buffers,
                            std::size_t at) const {
     for (std::size_t w = 0; w < workers(); ++w) {
@@ -102,8 +102,8 @@ void PhaseExchange::exact_sum(std::span<double> y) const {
     }
 }
 
-// The sum of a shard. The messages of the current block, `count` elements from `first`, are in the
-// buffers; those of the shard's other elements are encoded here.
+// Computes the sum of a shard. The messages of the current block, `count` elements from `first`,
+// are in the buffers; those of the shard's other elements are encoded here.
 void PhaseExchange::sum_of(const Shard& shard, std::size_t first, std::size_t count) {
     sum_.resize(shard.count);
     const std::size_t end = shard.first + shard.count;
@@ -125,7 +125,7 @@ void PhaseExchange::sum_of(const Shard& shard, std::size_t first, std::size_t co
     }
 }
 
-// Appends the sum of shard s as all workers decode it.
+// Appends the sum of shard s to done_, with the values that all workers decode.
 void PhaseExchange::append_sum(std::size_t s, const Shard& shard) {
     const std::size_t at = done_.size();
     done_.resize(at + shard.count);

@@ -1,9 +1,10 @@
-// The fast path of two phases (two_phase.h) whose encodings are float grids with one scale per row.
-// It computes the messages and sums of one tensor at one step, block by block. The results have the
-// same bits as those of two_phase.cpp; only sums of the shards that overlap a block are stored.
+// The fast path of the reduction in two phases (two_phase.h) if the encodings are float grids with
+// one scale per row. It computes the messages and sums of one tensor at one step, block by block.
+// The results have the same bits as those of two_phase.cpp; only sums of the shards that overlap a
+// block are stored.
 //
-//      encode(w, ...)     a block, for every worker
-//      reduce(...)        the sum of that block; blocks in order
+//      wire(wire_of(w)).encode(...)   the messages of a block, for every worker
+//      reduce(...)                    the sums of the block; call it for blocks in order
 #pragma once
 
 #include <cstddef>
@@ -19,15 +20,17 @@ namespace apscope::detail {
 
 struct Shard;  // two_phase.h
 
-// The schemes of both phases. Each streams and keeps no state.
+// The schemes of both phases. Each has a float encoder as fast path (SchemeParts::streams) and no
+// state.
 struct FloatPhases {
-    std::shared_ptr<const Scheme> phase1, phase2;  // phase2: null if sums are not encoded
+    std::shared_ptr<const Scheme> phase1, phase2;  // phase2: null if the sums are not encoded
 };
 // The fast path, or null if there is none. `phase2` may be null.
 std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
                                                 std::shared_ptr<const Scheme> phase1,
                                                 std::shared_ptr<const Scheme> phase2);
 
+// The exchange of one tensor at one step.
 class PhaseExchange {
 public:
     // The arguments must outlive the object. ahead: buffers for messages of elements outside the
@@ -38,12 +41,15 @@ public:
 
     bool skipped() const { return skipped_; }
     std::optional<int> scale_exponent() const { return scale_exponent_; }
-    // The wires of phase 1; workers with the same scale share one.
+    // The FloatWires of phase 1. Workers with the same scale share one; wire_of(w) is the index of
+    // the wire of worker w.
     std::size_t wires() const { return phase1_.wires.size(); }
     FloatWire& wire(std::size_t i) { return *phase1_.wires[i]; }
     std::size_t wire_of(std::size_t w) const { return wire_of_[w]; }
 
-    // Sums of elements first .. first + y.size() - 1, whose messages are in the buffers.
+    // exact_sum() and reduce() write sums of the elements whose messages are in the buffers:
+    // exact_sum() adds the messages in fp64, reduce() computes the result of both phases for
+    // elements first .. first + y.size() - 1.
     void exact_sum(std::span<double> y) const;
     void reduce(std::size_t first, std::span<double> y);
 
@@ -68,12 +74,12 @@ private:
     std::span<const std::span<const float>> gradients_;
     FloatBuffers &buffers_, &ahead_;
     Wires phase1_;
-    std::optional<Wires> phase2_;       // not set: the wires of phase1_ are for both phases
+    std::optional<Wires> phase2_;       // not set if both phases use the wires of phase1_
     std::vector<std::size_t> wire_of_;  // index in phase1_.wires of each worker's wire
     bool skipped_ = false;
     std::optional<int> scale_exponent_;
-    Buffer<float> sum_;           // sum of a shard
-    Buffer<double> done_;         // decoded sums of the current shards
+    Buffer<float> sum_;           // sum of the current shard, before phase 2
+    Buffer<double> done_;         // decoded sums of the shards that overlap the block
     std::size_t done_first_ = 0,  // index in the tensor of the first element of done_
         next_ = 0;                // number of the next shard
 };

@@ -16,23 +16,24 @@
 
 namespace apscope::detail {
 
-// The buffers of a block. All exchanges of a thread share them, one after another, because nothing
-// in them outlives a block.
+// The buffers of a block. All exchanges of a thread use the same buffers, one after another,
+// because the contents are needed only while a block is processed.
 struct FloatBuffers {
     explicit FloatBuffers(int workers)
         : narrow(static_cast<std::size_t>(workers)), codes(narrow.size()), decoded(narrow.size()),
           undivided(narrow.size()) {}
 
-    std::vector<Buffer<float>> narrow;           // one row per worker
-    std::vector<Buffer<double>> codes, decoded;  // one row per worker
-    std::vector<Buffer<double>> undivided;       // codes before a division; one row per worker
+    std::vector<Buffer<float>> narrow;  // decoded values in fp32; one row per worker
+    // Codes and decoded values in fp64; one row per worker.
+    std::vector<Buffer<double>> codes, decoded;
+    std::vector<Buffer<double>> undivided;  // codes before they are divided; one row per worker
     Buffer<float> narrow_sum;
     std::vector<const float*> narrow_rows;
     ReduceScratch<float> narrow_scratch;
     ReduceScratch<double> scratch;
 };
 
-// The worker whose random words are used, and its row in the buffers.
+// The worker whose random words are used, and the index of its row in the buffers.
 struct FloatSource {
     std::uint32_t worker;
     std::size_t row;
@@ -54,7 +55,7 @@ public:
     const Divisors& divisors() const { return divisors_; }
     const Cast<double>& cast() const { return cast_.cast(); }
     double scale() const { return decision_.scale; }
-    // The codes of a row before a division, if encode() wrote codes.
+    // The codes of a row before they are divided, if encode() wrote codes.
     const Buffer<double>& rounded(const FloatBuffers& buffers, std::size_t row) const {
         return divisors_.before != 1.0 ? buffers.undivided[row] : buffers.codes[row];
     }

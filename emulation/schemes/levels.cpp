@@ -19,10 +19,10 @@ namespace {
 struct LevelNames {
     static constexpr const char *first = "inside/", *second = "over/";
 };
-// One state per group, and one for the exchange of their sums.
+// One state per group, and one for the exchange of the groups' sums.
 using LevelStates = TwoStates<LevelNames>;
 
-// The parameters of every group, and the measurements of every worker.
+// The parameters of every group, and the results of measure() for every worker.
 struct Inside {
     std::vector<Parameters> groups;
     Rows measured;
@@ -43,7 +43,7 @@ std::vector<Group> groups_of(std::size_t workers, int size) {
     return groups;
 }
 
-// The step for an exchange among some of the workers.
+// The step of an exchange with the given number among only these workers.
 TrainingStep exchange_of(const TrainingStep& step, std::size_t number, std::size_t workers) {
     TrainingStep one = step;
     one.workers = static_cast<int>(workers);
@@ -61,7 +61,7 @@ TrainingStep inside(const TrainingStep& step, const Group& group) {
     return one;
 }
 
-// The scheme in another format: `format` replaces its format, or its block format.
+// The scheme with `format` in place of its format or block format.
 Scheme with_format(const Scheme& scheme, const std::string& format) {
     const bool of_blocks = scheme.format.empty() && scheme.keys.contains("block_format");
     std::string spec = scheme.name + ":" + (of_blocks ? "block_format=" : "") + format;
@@ -146,7 +146,8 @@ std::string refusal_of_levels(const Topology& topology, const Scheme& scheme) {
         try {
             const std::string reason = refusal_of_level(level, *at_level(scheme, level));
             if (!reason.empty()) return reason;
-        } catch (const std::invalid_argument& error) {  // the scheme cannot use the level's format
+        } catch (const std::invalid_argument& error) {
+            // at_level() throws if the scheme cannot use the level's format.
             return error.what();
         }
     }

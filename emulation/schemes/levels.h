@@ -1,14 +1,15 @@
 // A hierarchy of two reductions, composed of exchanges of one scheme.
 //
-//      inside      every group of G consecutive workers (the last may be smaller) is an exchange
-//                  of its own, of the scheme in the level's format
-//      over        the groups' sums, narrowed to fp32, are the rows of another exchange, of the
-//                  scheme in that level's format: as many workers as groups. Left out if
-//                  there is only one group.
+//      inside      every group of G consecutive workers (the last group may be smaller) runs its
+//                  own exchange of the scheme, in the format of this level
+//      over        another exchange of the scheme, in the format of this level, has one worker
+//                  per group, whose row is the group's sum, rounded to fp32. With only one
+//                  group, there is no such exchange.
 //
 // Each level therefore chooses its scales from its own rows. A level that adds codes has one scale
-// for all members of a group; in two phases each row and each shard has its own scale. Random
-// words: group g uses level_key(key, g), the exchange of the K groups' sums level_key(key, K).
+// for all members of a group; a scheme of two phases (two_phase.h) has one scale per row and per
+// shard. Random words: group g uses level_key(key, g), the exchange of the K groups' sums
+// level_key(key, K).
 #pragma once
 
 #include <memory>

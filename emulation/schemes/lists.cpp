@@ -28,15 +28,15 @@ std::vector<std::string> main_schemes() {
                                    "nvfp4",
                                    "nvfp4:rounding=ties_to_even,rht=false",
                                    "mx:block_format=bfp:4:32"};
-    // Then formats whose scale is shared by more elements: the two 8-bit formats of hardware (the
-    // largest number of e4m3fn is 448, of IEEE's e4m3 240), 8-bit formats with fewer exponent bits,
-    // and 4-bit formats. A scale matters little to a format with a wide range, so e5m2 has only the
+    // Then formats with one scale for more elements: the two 8-bit formats of hardware (the largest
+    // number of e4m3fn is 448, of IEEE's e4m3 240), 8-bit formats with fewer exponent bits, and
+    // 4-bit formats. A scale matters little to a format with a wide range, so e5m2 has only the
     // plain schemes.
     struct Format {
         std::string name;
-        bool plain,  // with no scale, with one scale for all steps, and with APS's scales
-            rungs;   // with the rungs of the ladder in lists.h
-        int block;   // elements that share the finest scale; 0: no scale per block
+        bool plain,  // listed without a scale, with one scale for all steps, and with APS's scales
+            rungs;   // listed with the further rungs of the ladder in lists.h
+        int block;   // number of elements that share the finest scale; 0: no scale per block
     };
     for (const auto& [f, plain, rungs, block] :
          {Format{"e5m2", true, false, 0}, Format{"e4m3fn", true, true, 32},

@@ -1,4 +1,4 @@
-// The specs of the lists `main` and `all`, which are accepted wherever specs are.
+// The specs of the lists `main` and `all`, whose names are accepted in place of specs.
 #pragma once
 
 #include <string>
@@ -17,8 +17,9 @@ namespace apscope::detail {
 // - loss scales as in training systems, and QSGD with 4 and 8 bits.
 std::vector<std::string> main_schemes();
 
-// The main schemes, then further specs. A registered scheme that is not among these follows with
-// its default keys, with e4m3 if it takes a format, and with aps:e4m3 as an inner scheme.
+// The main schemes, then further specs. Last comes every registered scheme that has no spec among
+// these: with default keys, with e4m3 if it takes a format, and around aps:e4m3 if it takes a
+// scheme.
 std::vector<std::string> all_schemes();
 
 }  // namespace apscope::detail

@@ -20,14 +20,14 @@ namespace {
 
 constexpr std::size_t chunk = 64 * sum_block;  // elements per task of a thread
 
-// The tensors of a step, and their pieces in order.
+// The tensors of a step, divided into pieces of at most `chunk` elements.
 struct Pieces {
     struct Piece {
         std::size_t item, first, end;
     };
     std::vector<GradientRows> items;
     std::vector<Piece> list;
-    std::size_t operations = 0;  // of an average piece, at least
+    std::size_t operations = 0;  // at least this many operations for an average piece
 
     Pieces(const SumsAhead::Read& read, std::size_t step, std::span<const std::size_t> tensors) {
         for (const std::size_t tensor : tensors) {
@@ -88,15 +88,15 @@ double rounded_up(double x, const FloatFormat& format) {
         x, make_cast<double>(format, {RoundingMode::toward_positive, Overflow::saturate}));
 }
 
-// An upper bound of a sum of `workers` numbers that are at most `code`, with rounded partial sums.
+// An upper bound of a sum, with rounded partial sums, of `workers` numbers that are at most `code`.
 double largest_sum(double code, int workers, const Additions& by, bool kahan) {
     const double largest = by.last().format.largest();
     if (kahan) return largest;  // the bound below ignores the compensation
     return std::min(largest, RoundingBound(by).summed(workers * code, workers));
 }
 
-// An upper bound of results with a scale of 1: every message has the largest code, and every
-// rounding goes up.
+// An upper bound of the results if the scale is 1: every message has the largest code, and every
+// rounding is upward.
 double largest_result(const FloatEncoder& encoder, int workers, const Topology& topology) {
     const Reduction& r = encoder.reduction;
     const Divisors by = encoder.grid.division.of(workers);
@@ -112,15 +112,15 @@ double largest_result(const FloatEncoder& encoder, int workers, const Topology& 
     return by.any() ? w * sum : sum;
 }
 
-// Finds the possible result that is nearest to an exact sum, if the scale is this power of two or a
-// larger one. A result is at most largest_result() / scale, and if partial sums are rounded to a
-// format, a result has the precision of that format.
+// Finds the number nearest to an exact sum that can be a result if the scale is the decision's or a
+// larger power of two. A result is at most largest_result() / scale, and if partial sums are
+// rounded to a format, a result has the precision of that format.
 class NearestPossible {
 public:
     NearestPossible(const FloatEncoder& encoder, const Decision& decision, int workers,
                     const Topology& topology) {
         end_ = largest_result(encoder, workers, topology) / decision.scale;
-        end_ *= 1.0 + 0x1p-40;  // a margin for the rounding of the bound itself
+        end_ *= 1.0 + 0x1p-40;  // a margin for the rounding errors of the bound
         const bool divides = encoder.grid.division.of(workers).any();
         if (encoder.reduction.rounds(topology, workers) && !divides)
             splitter_ =
@@ -142,7 +142,7 @@ private:
 struct AddErrors {
     static APSCOPE_INLINE void run(const double* reference, const double* result, std::size_t count,
                                    StepErrors* errors) {
-        // 0 for a finite number; otherwise NaN.
+        // x - x is 0 for a finite number, otherwise NaN.
         const auto rest = [](double x) __attribute__((always_inline)) { return x - x; };
         const auto are_finite = [&](std::size_t i) __attribute__((always_inline)) {
             return rest(reference[i]) + rest(result[i]) == 0.0;

@@ -1,8 +1,9 @@
-// Computes sums over the workers in advance, for choices that depend on them: a dynamic loss scale
-// skips a step if the reduced gradient overflows (shared/loss_scale.h); the best constant is the
-// scale whose sums have the least error (shared/best_constant.h). The sums are those of the later
-// exchange: the same messages, order of additions and random words. Threads process pieces of a
-// fixed size, so the results do not depend on the number of threads.
+// Computes sums over the workers in advance, for choices of scales that depend on such sums: a
+// dynamic loss scale skips a step if the reduced gradient overflows (shared/loss_scale.h); the best
+// constant is the scale whose sums have the least error (shared/best_constant.h). The sums have the
+// same bits as those of the later exchange, because messages, order of additions and random words
+// are the same. Threads process pieces of a fixed size, so the results do not depend on the number
+// of threads.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,11 @@
 
 namespace apscope::detail {
 
-// The workers' gradients of a tensor at a step, and the key of its draws.
+// The workers' gradients of a tensor at a step, and the key of the random words.
 struct GradientRows {
     std::vector<std::span<const float>> rows;
     PhiloxKey key{};
-    std::shared_ptr<const void> holder = nullptr;  // keeps rows of mapped files alive
+    std::shared_ptr<const void> holder = nullptr;  // keeps the memory of `rows` alive
 };
 
 class SumsAhead final : public Lookahead {

@@ -31,7 +31,7 @@ inline void each_state(Fields& f, const std::string& prefix, std::vector<State>&
     }
 }
 
-// States of two kinds, whose prefixes are Names::first and Names::second.
+// States of two kinds. The names of their rows begin with Names::first and Names::second.
 template <class Names>
 struct TwoStates {
     std::vector<State> first, second;

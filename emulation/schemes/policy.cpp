@@ -18,7 +18,7 @@ namespace {
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
 using limits::clipped;
-using Steps = std::pair<std::int64_t, std::int64_t>;  // half open
+using Steps = std::pair<std::int64_t, std::int64_t>;  // first step and the step after the last
 
 // A bound of steps:A:B; `missing` if the text is empty.
 std::int64_t bound(std::string_view text, std::int64_t missing, std::string_view condition) {
@@ -109,7 +109,8 @@ std::vector<std::size_t> Policy::branches_for(const PolicyTensor& tensor,
         if (branches[i].condition.holds(tensor)) holding.push_back(i);
     }
     std::vector<std::size_t> chosen;
-    for (const std::int64_t step : steps) {  // the last branch is else
+    // A branch exists for every step, because the last branch is else.
+    for (const std::int64_t step : steps) {
         chosen.push_back(*std::find_if(holding.begin(), holding.end(), [&](std::size_t i) {
             return branches[i].condition.names(step);
         }));

@@ -1,10 +1,10 @@
 // A policy assigns a scheme to each tensor at each step (hybrid precision). Conditions:
 //
-//      first, last      the tensors of the first or the last layer
-//      role:R           the tensor's role in the trace
-//      name:REGEX       a part of its name
-//      steps:A:B        recorded step numbers, half open, either end may be missing
-//      else             always; the last branch must be this one
+//      first, last      the tensor is in the first or the last layer
+//      role:R           the tensor has the role R in the trace
+//      name:REGEX       the expression matches a part of the tensor's name
+//      steps:A:B        A <= recorded step number < B; A or B may be missing
+//      else             holds always; the last branch must have this condition
 //
 // Conditions joined by & must all hold. A layer is the part of a tensor's name before the last dot.
 // The first layer is the layer of the first tensor. The last layer is the layer of the last tensor
@@ -27,7 +27,7 @@ struct Scheme;
 // The properties of a tensor that policies use.
 struct PolicyTensor {
     std::string name, role;
-    bool first = false, last = false;  // true: in the first, in the last layer
+    bool first = false, last = false;  // true if the tensor is in the first or the last layer
 };
 std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names,
                                          std::span<const std::string> roles);
@@ -35,9 +35,12 @@ std::vector<PolicyTensor> policy_tensors(std::span<const std::string> names,
 // One or more of the conditions above, joined by &.
 class Condition {
 public:
-    explicit Condition(std::string_view text);  // throws std::invalid_argument
+    // Throws std::invalid_argument for an invalid condition.
+    explicit Condition(std::string_view text);
     const std::string& text() const { return text_; }
-    bool holds(const PolicyTensor& tensor) const;  // ignores steps:A:B
+    // True if all parts of the condition other than steps:A:B hold.
+    bool holds(const PolicyTensor& tensor) const;
+    // True if the step is in the range of steps:A:B; always true without this part.
     bool names(std::int64_t step) const { return step >= begin_ && step < end_; }
 
 private:
@@ -55,13 +58,13 @@ struct Policy {
     std::vector<PolicyBranch> branches;
 
     std::string text() const;  // CONDITION=SPEC;...;else=SPEC
-    // For each step, the index of the branch that gives the tensor its scheme.
+    // For each step, the index of the first branch whose condition holds.
     std::vector<std::size_t> branches_for(const PolicyTensor& tensor,
                                           std::span<const std::int64_t> steps) const;
 };
 
-// "CONDITION=SPEC;...;else=SPEC", in the order given; `parse` makes the schemes. Throws
-// std::invalid_argument.
+// Parses "CONDITION=SPEC;...;else=SPEC"; `parse` makes the schemes. Throws std::invalid_argument
+// for an invalid text, such as one without a last branch `else`.
 Policy parse_policy(std::string_view body, const std::function<Scheme(std::string_view)>& parse);
 
 }  // namespace apscope::detail

@@ -20,7 +20,7 @@ using Bytes = std::vector<std::byte>;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
 
-// Numbers in a message, in the order of this machine's bytes.
+// Appends a number to a message, in this machine's byte order.
 template <class Number>
 void put(Number number, Bytes& bytes) {
     const std::size_t at = bytes.size();
@@ -52,12 +52,12 @@ private:
     std::size_t rank_;
 };
 
-// What a rank sends of a shard.
+// The part of a rank's message for one shard of a tensor.
 struct ShardMessage {
     bool skipped = false;
-    // Elements that bypass the scheme, by their index in the shard.
+    // Elements that bypass the scheme: their index in the shard and their value.
     std::vector<std::pair<std::uint64_t, float>> special = {};
-    Row values = {};  // the decoded values, which are rounded to fp32 in the message
+    Row values = {};  // the decoded values; write() rounds them to fp32
 
     void write(Bytes& bytes) const {
         put(static_cast<std::uint8_t>(skipped), bytes);
@@ -86,7 +86,8 @@ void check_count(std::size_t found, std::size_t wanted, const std::string& what)
                std::to_string(wanted));
 }
 
-// Refuses a scheme that needs the other workers' rows to encode one, in two phases or gathered.
+// Refuses a scheme that needs the rows of other workers to encode a row. phased: the scheme runs in
+// two phases; otherwise its messages are gathered.
 void check_alone(const Scheme& scheme, const Topology& topology, bool phased) {
     const std::string name = "scheme '" + scheme.spec + "' ";
     const std::string rank = ", which a rank alone does not have; use TrainingExchange";
@@ -116,7 +117,8 @@ RankExchange::RankExchange(Scheme scheme, std::vector<StepTensor> tensors, int r
                            const Topology& topology, std::uint64_t seed, bool divide)
     : scheme_(std::move(scheme)), tensors_(std::move(tensors)), rank_(rank), workers_(workers),
       divide_(divide), seed_(seed), states_(tensors_.size()) {
-    StepExchange(scheme_, tensors_, workers, topology, seed, divide);  // refuses what it refuses
+    // StepExchange throws for arguments that it refuses.
+    StepExchange(scheme_, tensors_, workers, topology, seed, divide);
     if (rank < 0 || rank >= workers)
         refuse("rank=" + std::to_string(rank) + " must be from 0 to " +
                std::to_string(workers - 1));
@@ -132,7 +134,7 @@ RankExchange::RankExchange(Scheme scheme, std::vector<StepTensor> tensors, int r
     const auto other = phases.phase2.empty()
                            ? nullptr
                            : std::make_shared<const Scheme>(parse_scheme(phases.phase2));
-    in_two_phases(scheme_, topology, other);  // refuses what cannot finish
+    in_two_phases(scheme_, topology, other);  // throws for schemes that two phases do not support
     own_exact_ = phases.own_exact;
     if (phases.has_phase2) phase2_ = other ? other : leaf;
 }
@@ -145,15 +147,15 @@ TrainingStep RankExchange::step_of(std::size_t tensor) const {
     step.shape = about.shape;
     step.number = step_.number;
     step.index = static_cast<std::size_t>(step_.number);
-    step.workers = phased_ ? 1 : workers_;  // in two phases a row is encoded as by one worker
+    step.workers = phased_ ? 1 : workers_;  // in two phases each row is encoded alone
     step.key = replay_key(seed_, about.name, step_.number);
     step.loss = step_.loss;
     step.learning_rate = step_.learning_rate;
     return step;
 }
 
-// The scheme's parts for the row of this rank alone. `sent` receives the decoded values before
-// elements that are not finite are put back.
+// The scheme's parts for the row of this rank. encode() also copies the decoded values to `sent`,
+// before ExchangeRun replaces elements that are not finite.
 SchemeParts RankExchange::row_parts(Row& sent) const {
     SchemeParts parts = scheme_.parts;
     const std::size_t rank = static_cast<std::size_t>(rank_),

@@ -1,13 +1,15 @@
-// RankExchange is StepExchange divided among processes, one per worker: what a rank sends, what the
-// owner of a shard makes of what it receives, and what all ranks receive then. The caller moves the
-// bytes. The results have the same bits as those of StepExchange in one process.
+// RankExchange divides the work of StepExchange among processes, one per worker. A rank first sends
+// one message to the owner of each shard and then, as the owner of a shard, one message to all
+// ranks. The caller transfers the bytes. The results have the same bits as those of StepExchange in
+// one process.
 //
 //      to_owners = exchange.send(step)          shard s of the rank's messages, to rank s
 //      to_all    = exchange.add(from_ranks)     the sums of the rank's own shards, to every rank
 //      exchange.receive(from_owners, out)       all sums
 //
-// It runs schemes that encode the row of a worker without the other workers: in two phases (and
-// reduce_scatter), and schemes without a choice of parameters whose messages are gathered.
+// Only schemes that encode the row of a worker without the rows of the other workers are supported:
+// schemes in two phases (also for reduce_scatter), and schemes without a choice of parameters whose
+// messages are gathered.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +25,7 @@ namespace apscope::detail {
 
 // The gradients of one rank at a step, in the order of the tensors.
 struct RankGradients {
+    // The number of the step.
     std::int64_t number = 0;
     std::vector<std::span<const float>> gradients = {};
     std::vector<std::span<const float>> weights = {};  // empty if no scheme needs them
@@ -32,24 +35,26 @@ struct RankGradients {
 
 class RankExchange {
 public:
-    // Throws std::invalid_argument for what StepExchange refuses, an impossible rank, and a scheme
-    // or topology that encodes a row with knowledge of the others.
+    // Throws std::invalid_argument for arguments that StepExchange refuses, for a rank that is not
+    // from 0 to workers - 1, and for a scheme or topology that needs other workers' rows to encode
+    // a row.
     RankExchange(Scheme scheme, std::vector<StepTensor> tensors, int rank, int workers,
                  const Topology& topology, std::uint64_t seed, bool divide);
 
-    // One message per rank. Throws std::invalid_argument for arrays of other lengths, or missing
-    // inputs.
+    // Returns one message per rank. Throws std::invalid_argument if an array does not have the
+    // length of its tensor, or if an input is missing.
     std::vector<std::vector<std::byte>> send(const RankGradients& step);
-    // received: of every rank in order, what it sent to this rank. Throws std::invalid_argument if
-    // one of them is not a message of this step.
+    // received: the messages to this rank, in the order of the sending ranks. Returns the message
+    // with the sums of this rank's shards, which every rank needs. Throws std::invalid_argument for
+    // a message that does not belong to this exchange and step.
     std::vector<std::byte> add(std::span<const std::vector<std::byte>> received);
-    // received: of every rank in order, what its add() returned. Returns for each tensor true if
-    // the scheme dropped the step; its row of `out` is then 0.
+    // received: the results of add(), in the order of the ranks. Writes the sums to `out`. Returns
+    // for each tensor true if the scheme dropped the step; the tensor's sums are then 0.
     std::vector<bool> receive(std::span<const std::vector<std::byte>> received,
                               std::span<const std::span<float>> out) const;
 
     const Scheme& scheme() const { return scheme_; }
-    // The memory of the rank's rows and of its shards, by tensor.
+    // The state of the scheme for the rank's row of a tensor, and for its shard of the sum.
     struct States {
         State row, shard;
     };
@@ -63,12 +68,13 @@ private:
     SchemeParts row_parts(Row& sent) const;
 
     Scheme scheme_;
-    std::shared_ptr<const Scheme> phase2_;  // encodes the sums; null: they are sent as they are
+    std::shared_ptr<const Scheme> phase2_;  // encodes the sums; null if sums are not encoded
     std::vector<StepTensor> tensors_;
     int rank_, workers_;
     bool phased_ = false, own_exact_ = false, divide_;
     std::uint64_t seed_;
-    RankGradients step_;  // the current step; without its rows once send() returns
+    // The current step. send() clears its gradients and weights at the end.
+    RankGradients step_;
     std::vector<States> states_;
 };
 

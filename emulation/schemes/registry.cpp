@@ -17,8 +17,8 @@ namespace {
 struct Family {
     std::string_view folder, label;
 };
-// The families in the order in which schemes are listed. Any other folder comes last, under its own
-// name.
+// The families in the order in which schemes are listed. A folder that is not in this list comes
+// last, and its name is the family's label.
 constexpr std::array families{
     Family{"baseline", "unscaled"},           Family{"aps", "APS"},
     Family{"loss_scaling", "loss scaling"},   Family{"recipes", "recipe"},

@@ -52,7 +52,7 @@ bool is_composed(const Topology& topology, const Scheme& scheme) {
     return has_two_phases(scheme.parts);
 }
 
-// Throws for a hierarchy of two levels that reduces none of the schemes.
+// Throws std::invalid_argument if a topology of two levels can reduce none of the schemes.
 void check_levels(const Topology& topology, const std::vector<ResolvedScheme>& schemes) {
     if (topology.kind != Topology::Kind::levels || schemes.empty()) return;
     const bool reduces = std::ranges::any_of(
@@ -74,7 +74,8 @@ std::vector<ResolvedScheme> with_compositions(std::span<const Topology> topologi
         all.push_back(scheme);
         for (const Topology& topology : topologies) {
             if (!is_composed(topology, *scheme.scheme)) continue;
-            // A policy gets results of a topology for all its tensors, or for none.
+            // A branch of a policy is composed with the topology only if the topology reduces every
+            // branch of the policy whose messages a topology can reduce.
             const bool covers = std::ranges::none_of(schemes, [&](const ResolvedScheme& other) {
                 return other.requested == scheme.requested &&
                        other.parts().encoding.crosses_topologies() &&

@@ -19,7 +19,8 @@ struct RoundingBound {
     explicit RoundingBound(const FloatFormat& format)
         : growth(1.0 + std::ldexp(1.0, -format.mantissa_bits)),
           least(std::max(format.smallest_normal(), format.smallest_positive())) {}
-    // A bound for all formats to which a topology rounds. A partial sum is rounded at most W times.
+    // A bound that holds for both formats of a topology's partial sums. A partial sum is rounded at
+    // most W times.
     explicit RoundingBound(const Additions& by) : RoundingBound(by.narrow.format) {
         if (!by.wide) return;
         const RoundingBound wide(by.wide->format);
@@ -27,7 +28,9 @@ struct RoundingBound {
         least = std::max(least, wide.least);
     }
 
+    // The bound of x >= 0, rounded once.
     double rounded(double x) const { return growth * x + least; }
+    // The bound of a rounded sum of `terms` numbers >= 0, whose exact sum is `total`.
     double summed(double total, int terms) const {
         return std::pow(growth, terms) * (total + terms * least);
     }

@@ -29,7 +29,8 @@ std::string list(std::span<const std::string_view> names) {
     return all;
 }
 
-// The text after "unknown ...": the nearest of the rows' names, or else all of them after `words`.
+// The text after "unknown ...": a question with the nearest of the rows' names or, if none is near,
+// `words` and a list of all names.
 template <class Rows>
 std::string instead_of(std::string_view word, const Rows& rows, const std::string& words) {
     std::vector<std::string_view> names;
@@ -112,7 +113,8 @@ namespace {
 
 using Body = SchemeDefinition::Body;
 
-// The parts of a spec: name, text in parentheses, text after the colon, and settings.
+// The parts of a spec: its name, body (the text in parentheses), head (the text after the colon)
+// and settings (key=value).
 struct SpecParts {
     std::string_view name, body, head;
     bool has_body = false;
@@ -204,7 +206,7 @@ void read_body(const SchemeDefinition& definition, const SpecParts& parts, const
     if (definition.body == Body::policy) arguments.policy = parse_policy(parts.body, parse);
 }
 
-// The key of a value that follows the colon without its key, for a scheme without a format.
+// For a scheme without a format: the key of a value that follows the colon without a key.
 std::string_view key_of_head(const SchemeDefinition& definition, std::string_view spec,
                              std::string_view head) {
     if (!definition.grid_key.empty()) return definition.grid_key;
@@ -246,7 +248,8 @@ void read_keys(const SchemeDefinition& definition, std::string_view spec,
     }
 }
 
-// The keys that differ from their defaults, in the definition's order.
+// The spec without the keys that have their default values; the others are in the definition's
+// order.
 std::string canonical_spec(const SchemeDefinition& definition, const SchemeArguments& arguments) {
     std::string spec(definition.name);
     char separator = ':';
@@ -257,7 +260,7 @@ std::string canonical_spec(const SchemeDefinition& definition, const SchemeArgum
     if (definition.takes_format) {
         spec +=
             ":" + arguments.format
-                      ->name();  // NOLINT(bugprone-unchecked-optional-access): there is one, then
+                      ->name();  // NOLINT(bugprone-unchecked-optional-access): takes_format is set
         separator = ',';
     }
     if (!definition.grid_key.empty()) {
@@ -308,7 +311,8 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     std::string head(parts.head);
     if (!definition.takes_format && !head.empty()) {
         const std::string_view key = parts.head.substr(0, parts.head.find('='));
-        // A block format may have settings of its own: mx:blocks:e3m0/block=16.
+        // The text may contain '=' and still have no key, if it is a block format with settings:
+        // mx:blocks:e3m0/block=16.
         if (key == parts.head || key.find_first_of(":/") != std::string_view::npos)
             head = std::string(key_of_head(definition, spec, head)) + "=" + head;
         settings.insert(settings.begin(), head);

@@ -1,9 +1,9 @@
-// A Record holds structs that a scheme fills in. Their types are in the scheme's file; other code
-// (files, Python) uses them as named rows of numbers. A scheme's memory from step to step is a
-// record, and so are its choices for a step besides the scales.
+// A Record contains structs that a scheme fills in. The types of the structs are defined in the
+// scheme's file; other code (files, Python) gets their members as named rows of numbers. A scheme's
+// memory from step to step is a record, and so are the parameters of a step other than scales.
 //
-// A part of a record is a struct with a member `void fields(Fields&)`, which names its members.
-// A scheme that contains another scheme adds its parts to those of the inner scheme.
+// A part of a record is a struct with a member `void fields(Fields&)`, which names its members. A
+// combinator adds its structs to the record of the inner scheme.
 #pragma once
 
 #include <any>
@@ -25,20 +25,21 @@
 
 namespace apscope::detail {
 
-using Row = Buffer<double>;                    // one worker's values, or a sum of them
+using Row = Buffer<double>;                    // one worker's values, or a sum over the workers
 using Rows = std::vector<Row>;                 // one row per worker
 using NamedRows = std::map<std::string, Row>;  // a record as named rows
 
-// Writes members as named rows (a copy or, from a record that is no longer used, the rows
-// themselves), or reads them from such rows; members without a row are not changed. Integers up to
-// 2^53 and truth values are stored as numbers. Rows without elements are not written.
+// Writes the members of a struct as named rows, or reads them from such rows. Members are copied
+// or, from a record that is no longer used, moved. Reading does not change a member without a row.
+// Integers up to 2^53 and truth values are stored as fp64 numbers. Rows without elements are not
+// written.
 class Fields {
 public:
     enum class Way { takes, copies, moves };
 
     Fields(NamedRows& rows, Way way) : rows_(rows), way_(way) {}
 
-    // One row with these numbers, in this order.
+    // Writes or reads one row with these numbers, in this order.
     template <class... Number>
     void numbers(const std::string& name, Number&... number) {
         if (writes()) {
@@ -71,7 +72,7 @@ public:
             for (const double number : values) row.push_back(read<Number>(name, number));
         }
     }
-    // name/0, name/1, ...: one row per worker.
+    // Writes or reads one row per worker: name/0, name/1, ...
     void rows(const std::string& name, Rows& rows) {
         for (std::size_t w = 0; writes() ? w < rows.size() : rows_.contains(numbered(name, w));
              ++w) {
@@ -79,7 +80,8 @@ public:
             row(numbered(name, w), rows[w]);
         }
     }
-    // name/KEY: a number, a row, or a struct whose members() is a tuple of references to numbers.
+    // Writes or reads a map, with one row name/KEY for each entry. A value is a number, a row, or a
+    // struct whose members() is a tuple of references to numbers.
     template <class Value>
     void each(const std::string& name, std::map<std::string, Value>& values) {
         if (!writes()) {
@@ -97,12 +99,13 @@ public:
             else row(full, value);
         }
     }
-    // All rows to write or to read, for a part that looks up names itself.
+    // The rows to write or to read, for a struct that looks up names itself.
     NamedRows& all() { return rows_; }
     bool writes() const { return way_ != Way::takes; }
 
 private:
-    // A double outside of an integer type's range must not be converted to it.
+    // Converts a number of a row. Throws std::invalid_argument if Number is an integer type and the
+    // number is not an integer in its range.
     template <class Number>
     static Number read(const std::string& name, double number) {
         if constexpr (std::is_integral_v<Number>) {
@@ -138,8 +141,9 @@ public:
     Record() = default;
     explicit Record(NamedRows rows) : others_(std::move(rows)) {}
 
-    // The part of this type. The first use makes the part from `initial`, and reads the members for
-    // which the record has rows. Only one thread at a time may use a record, even a const one.
+    // The struct of this type. The first call makes the struct from `initial`, and reads the
+    // members for which the record has rows. Only one thread at a time may use a record, even a
+    // const one.
     template <class Part>
     Part& of(Part initial = {}) {
         return part(std::move(initial));
@@ -184,7 +188,7 @@ private:
     }
 
     mutable std::map<std::type_index, Entry> parts_;
-    mutable NamedRows others_;  // rows that no part has read
+    mutable NamedRows others_;  // rows that no struct has read
 };
 
 using State = Record;

@@ -22,10 +22,10 @@ namespace apscope::detail {
 
 namespace {
 
-// Elements per task of a tensor whose scheme streams: a multiple of sum_block.
+// The number of elements per task if the scheme streams: a multiple of sum_block.
 constexpr std::size_t chunk = 64 * sum_block;
 
-// Calls work() for a scheme, and for a policy's branches.
+// Calls work() for a scheme and, if it is a policy, for the schemes of its branches.
 void for_schemes(const Scheme& scheme, const auto& work) {
     work(scheme);
     for (const PolicyBranch& branch : scheme.policy.branches) for_schemes(*branch.scheme, work);
@@ -38,7 +38,7 @@ FloatBuffers& buffers_of(std::optional<FloatBuffers>& buffers, int workers) {
     return *buffers;
 }
 
-// Runs the phases block by block, with the same bits as two_phase.cpp. Returns true if the scheme
+// Runs both phases block by block, with the same bits as two_phase.cpp. Returns true if the scheme
 // drops the step.
 bool run_in_phases(const FloatPhases& phases, const TrainingStep& step,
                    std::span<const std::span<const float>> gradients, double divisor,
@@ -82,7 +82,7 @@ StepExchange::StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int w
             throw std::invalid_argument(
                 "two tensors have the name '" + tensor.name +
                 "'; give different names, because a scheme keeps its memory by name");
-        tensor.elements();  // refuses an impossible shape
+        tensor.elements();  // throws for an impossible shape
         names.push_back(tensor.name);
         roles.push_back(tensor.role);
     }
@@ -272,9 +272,9 @@ std::vector<bool> StepExchange::run(const StepGradients& step, int threads) {
     const FloatEnvironment environment;
     check(step);
     const std::vector<Task> tasks = this->tasks(step, threads);
-    std::vector<char> dropped(tasks.size());  // in a vector<bool> threads would share bytes
-    // A scheme takes some ten operations for a number. The second largest task decides whether a
-    // second thread starts at once.
+    std::vector<char> dropped(tasks.size());  // threads would share bytes of a vector<bool>
+    // A scheme takes about ten operations per element. The size of the second largest task decides
+    // whether a second thread starts at once.
     const std::size_t operations =
         tasks.size() < 2 ? 0 : 10 * tasks[1].count * static_cast<std::size_t>(workers_);
     parallel_pieces(

@@ -1,6 +1,6 @@
 // StepExchange reduces the gradients of all tensors of one step with a scheme. A training loop
-// calls it instead of an all-reduce. Results have the same bits as a replay of these gradients, on
-// any number of threads. The scheme's memory is kept from step to step.
+// calls it instead of an all-reduce. Results have the same bits as a replay of these gradients, for
+// any number of threads. The object stores the scheme's memory from step to step.
 //
 //      StepExchange exchange(scheme, tensors, workers, topology, seed, divide);
 //      exchange.run(step, threads)         fills step.out
@@ -28,9 +28,11 @@ struct StepTensor {
 
 // The gradients of a step. The arrays are in the order of the tensors.
 struct StepGradients {
+    // The number of the step.
     std::int64_t number = 0;
     std::size_t index = 0;  // index among the steps of the training
     std::vector<std::vector<std::span<const float>>> gradients;  // one row per worker
+    // Receives the reduced gradient of each tensor.
     std::vector<std::span<float>> out;
     std::vector<std::span<const float>> weights = {};  // empty if no scheme needs them
     double loss = std::numeric_limits<double>::quiet_NaN(),
@@ -40,29 +42,30 @@ struct StepGradients {
 class StepExchange {
 public:
     // divide: sums are divided by the number of workers, in fp64, before they are rounded to fp32.
-    // Throws std::invalid_argument for no worker, two tensors of one name, a scheme that chooses in
-    // hindsight over all steps, or that needs the gradient of the full batch.
+    // Throws std::invalid_argument if there is no worker, if two tensors have the same name, or if
+    // the scheme chooses a scale from all steps or needs the gradient of the full batch.
     StepExchange(Scheme scheme, std::vector<StepTensor> tensors, int workers,
                  const Topology& topology, std::uint64_t seed, bool divide);
 
-    // Returns for each tensor true if its scheme dropped the step; its `out` is then 0. Throws
-    // std::invalid_argument for arrays of other lengths, or missing inputs.
+    // Fills step.out. Returns for each tensor true if its scheme dropped the step; its row of `out`
+    // is then 0. Throws std::invalid_argument if an array does not have the length of its tensor,
+    // or if an input is missing.
     std::vector<bool> run(const StepGradients& step, int threads);
 
     const Scheme& scheme() const { return scheme_; }
     std::vector<std::string> needs() const;  // some of weights, loss, learning_rate
-    // The states: SCHEME for a scheme that streams, SCHEME|TENSOR for any other.
+    // The states by name: SCHEME for a scheme that streams, SCHEME|TENSOR for any other scheme.
     std::map<std::string, State>& states() { return states_; }
 
 private:
-    // Elements first .. first + count - 1 of a tensor with its scheme: all elements, unless the
-    // scheme streams.
+    // The exchange of elements first .. first + count - 1 of a tensor with its scheme. If the
+    // scheme does not stream, these are all elements.
     struct Task {
         std::shared_ptr<const Scheme> scheme;
         std::size_t tensor, first, count;
-        Decision decision;                     // for a scheme that streams
-        State* state;                          // for any other scheme
-        std::shared_ptr<const Bucket> bucket;  // for a scheme whose blocks cross tensors
+        Decision decision;                     // used by a scheme that streams
+        State* state;                          // used by any other scheme; otherwise null
+        std::shared_ptr<const Bucket> bucket;  // used by a scheme whose blocks cross tensors
     };
     void check(const StepGradients& step) const;
     std::vector<AgreedStatistics> statistics(const StepGradients& step,

@@ -26,7 +26,7 @@ struct PhaseNames {
 // One state per worker, and one per shard.
 using PhaseStates = TwoStates<PhaseNames>;
 
-// The parameters and the measurements of each worker's row.
+// The parameters and the results of measure() of each worker's row.
 struct Phase1Rows {
     std::vector<Parameters> theta;
     Rows measured;
@@ -34,7 +34,7 @@ struct Phase1Rows {
     void fields(Fields&) {}
 };
 
-// The step as an exchange of one worker. bucket: the bucket of this worker, or null.
+// The step of an exchange with one worker. bucket: the bucket of this worker, or null.
 TrainingStep alone(const TrainingStep& step, const Bucket* bucket = nullptr) {
     TrainingStep one = step;
     one.workers = 1;
@@ -45,7 +45,7 @@ Bucket bucket_of(const TrainingStep& step, std::size_t worker) {
     return step.bucket != nullptr ? step.bucket->of(worker, step.bucket->first) : Bucket{};
 }
 
-// The parameters and measurements of a row that is encoded alone.
+// The parameters and the result of measure() of a row that is encoded alone.
 struct Chosen {
     Parameters theta;
     Row measured;
@@ -58,7 +58,7 @@ Chosen choose_alone(const SchemeParts& parts, const TrainingStep& step, State& s
     return chosen;
 }
 
-// Adds the messages; phase 2 then encodes the sum.
+// Adds the messages in the format of phases.sum; phase 2 then encodes the sum.
 void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, const SentPieces& s,
             Row& sum) {
     if (phases.sum == "exact") return exact_sum(s.messages, sum);
@@ -72,13 +72,13 @@ void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, c
                    s.step.key, sum, scratch);
 }
 
-// Phase 2: encodes the sums of the shards, and appends the moments of these encodings.
+// Encodes the sums of the shards in phase 2, and appends the moments of the encoded sums.
 struct Phase2Encoder {
     const SchemeParts& parts;
     TrainingStep step;  // for one worker, with the shape of the current shard
     Row finite;
     Message m;
-    SumMoments* moments;  // null: not requested
+    SumMoments* moments;  // null if not requested
     bool drawn;           // true: the sum contains values that were rounded stochastically
 
     void encode(State& state, std::size_t owner, std::span<double> sum);
@@ -87,7 +87,8 @@ private:
     void add_moments(std::span<const double> sum);
 };
 
-// Encodes the sum of one shard in place. Elements that are not finite bypass the scheme.
+// Encodes the sum of one shard in place. Elements that are not finite bypass a scheme that does not
+// encode them.
 void Phase2Encoder::encode(State& state, std::size_t owner, std::span<double> sum) {
     std::uint64_t special = 0;
     for (const double x : sum) special += x - x == 0.0 ? 0 : 1;
@@ -107,8 +108,9 @@ void Phase2Encoder::encode(State& state, std::size_t owner, std::span<double> su
         if (special == 0 || encodes || std::isfinite(sum[i])) sum[i] = m.values[i];
 }
 
-// Appends the moments of a shard. If the sum is itself random, they are known only for an encoding
-// without bias, that is without saturation. After a shard with unknown moments none are computed.
+// Appends the moments of a shard. If the sum is already random, its moments are known only for an
+// encoding without bias, that is without saturation. After a shard with unknown moments, no moments
+// are computed.
 void Phase2Encoder::add_moments(std::span<const double> sum) {
     const bool random = m.variance.size() == sum.size();
     if ((!random && (drawn || !m.certain)) || (drawn && !m.saturated.empty())) {
@@ -127,7 +129,7 @@ bool have_moments(const std::vector<Message>& messages) {
     return std::ranges::all_of(
         messages, [](const Message& m) { return m.variance.size() == m.values.size(); });
 }
-// True if no random word decided anything in these messages.
+// True if these messages do not depend on random words.
 bool are_certain(const SchemeParts& phase1, const std::vector<Message>& messages) {
     return !phase1.draws() || std::ranges::all_of(messages, &Message::certain);
 }
@@ -206,9 +208,9 @@ bool has_two_phases(const SchemeParts& scheme) {
     const SchemeEncoding& encoding = scheme.encoding;
     const bool crosses = encoding.crosses_topologies();
     const bool gathers = scheme.topology == reductions::gather && !encoding.reduces() && !crosses;
-    // Two phases do not divide a shard's sum.
+    // Schemes that divide codes are excluded, because two phases do not divide the sum of a shard.
     const bool adds = crosses && encoding.float_encoder->grid.division == Division{};
-    // Each row can have its own state of a choice, but not a state that a whole exchange updates.
+    // A choice may have a state per row, but not a state that an exchange of all workers updates.
     const SchemeMemory& memory = scheme.memory;
     const bool remembers =
         memory.chooses_from_updates ||
@@ -263,7 +265,7 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     parts.choice = {.select = select_alone(phase1)};
     parts.memory.keeps =
         phase1->parts.keeps_state() || (phases.has_phase2 && phase2->parts.keeps_state());
-    // The variances of messages that share random words do not add up.
+    // The variance of a sum of messages with common random words is not the sum of their variances.
     const bool adds_variances = phases.sum == "exact" && !phase1->parts.choice.draw;
     const SchemeEncoding& one = phase1->parts.encoding;
     parts.encoding = {
@@ -336,7 +338,7 @@ std::shared_ptr<const Scheme> reduced_by(const Topology& topology,
                                          std::shared_ptr<const Scheme> scheme) {
     if (topology.is_order() || scheme->is_policy()) return scheme;
     if (topology.kind == Topology::Kind::levels) {
-        // A scheme that has only its own reduction keeps it.
+        // A scheme that supports only its own reduction is not composed with the levels.
         if (!has_two_phases(scheme->parts) && !scheme->parts.encoding.crosses_topologies())
             return scheme;
         Scheme made = *scheme;

@@ -9,8 +9,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The parts of an array's shards, one after another, that contain elements first .. last - 1:
-// complete shards or, if block != 0, complete blocks of shards.
+// The consecutive parts of an array's shards that contain elements first .. last - 1: complete
+// shards or, if block != 0, complete blocks of shards.
 struct ShardParts {
     struct Part {
         std::size_t owner, first, end;

@@ -14,7 +14,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Other names of a scheme; each has one meaning, whatever follows it in the spec.
+// Other names of a scheme. Each name has one meaning, independent of the text that follows it in a
+// spec.
 constexpr auto schemes_meant = std::to_array<Words>({
     {"ef errorfeed memory", "error_feedback"},
     {"efsignsgd efsign", "error_feedback(sign)"},
@@ -30,7 +31,7 @@ constexpr auto schemes_meant = std::to_array<Words>({
     {"mixed", "hybrid"},
 });
 
-// Suggestions, after "; ", for words that mean no scheme, or several.
+// Suggestions, which follow "; " in a message, for words that mean no scheme, or several schemes.
 constexpr auto hints = std::to_array<Words>({
     {"signsgd 1bit onebit sgn signs bit binary",
      "one bit has sign (a scale per worker), sign_vote (the majority's), error_feedback(sign) and "
@@ -84,9 +85,9 @@ constexpr auto hints = std::to_array<Words>({
      "Python"},
 });
 
-// Keys with the same meaning. The hint names the first of them that the scheme has.
+// Keys with the same meaning. The hint names the first of these keys that the scheme has.
 struct Keys {
-    std::string_view words;                     // the typed words, folded
+    std::string_view words;  // the words that people type, in the form of folded()
     std::array<std::string_view, 6> keys = {};  // the keys, in order of preference
 };
 const std::array<Keys, 12> keys_meant{{
@@ -107,7 +108,7 @@ const std::array<Keys, 12> keys_meant{{
     {"lag latency", {"delay"}},
 }};
 
-// Values that are typed without their key.
+// Values that people type without their key.
 constexpr auto values_meant = std::to_array<Words>({
     {"tight ceil", "rule"},
     {"stochastic sr", "rounding=stochastic"},
@@ -117,11 +118,14 @@ constexpr auto values_meant = std::to_array<Words>({
     {"model global", "unit=model"},
 });
 
+// Other words for values of the key unit, which are accepted.
 constexpr auto units_accepted = std::to_array<Words>({
     {"pertensor tensorwise", "tensor"},
     {"perrow rowwise rows", "row"},
     {"permodel", "model"},
 });
+// Words for values of the key unit that are refused, each with the sentence that names the right
+// value.
 constexpr auto units_meant = std::to_array<Words>({
     {"layer perlayer layerwise module",
      "a layer is unit=tensor, a scale for each of its tensors (weight, bias)"},
@@ -135,7 +139,7 @@ constexpr auto units_meant = std::to_array<Words>({
     {"element", "an element is unit=1"},
 });
 
-// The canonical name of a float format; empty if there is none.
+// The canonical name of a float format; empty if the text is not a float format.
 std::string format_name(std::string_view text) {
     try {
         return parse_format(text).name();
@@ -144,7 +148,7 @@ std::string format_name(std::string_view text) {
     }
 }
 
-// True if schemes can send the format.
+// True if fp32 contains the numbers of the format, as schemes need.
 bool fits_fp32(std::string_view name) {
     try {
         require_fp32(parse_format(name), "a scheme");
@@ -154,7 +158,7 @@ bool fits_fp32(std::string_view name) {
     }
 }
 
-// The canonical name of a block format in specs; empty if there is none.
+// The canonical name of a block format in specs; empty if the text is not a block format.
 std::string block_format_name(std::string_view text) {
     try {
         std::string name = parse_block_format(text).name();

@@ -9,7 +9,7 @@
 
 namespace apscope::detail {
 
-// What to write for `name` at the beginning of a spec: sign_vote for MajorityVote,
+// The beginning of a spec that `name` stands for, such as sign_vote for MajorityVote, or
 // mx:block_format=mxfp4 for mxfp4. Empty if `name` is not recognized.
 std::string spec_begun_by(std::string_view name);
 
@@ -17,7 +17,7 @@ std::string spec_begun_by(std::string_view name);
 // empty.
 std::string scheme_hint(std::string_view name);
 
-// The sentence about a word in the place of a scheme's format, such as int8; may be empty.
+// The sentence about a word, such as int8, that stands in place of a scheme's format; may be empty.
 std::string format_hint(const SchemeDefinition& definition, std::string_view head);
 
 // The text after "scheme 'aps' has no key 'block'", such as "; did you mean unit=32?"; may be
@@ -30,8 +30,8 @@ std::string key_hint(const SchemeDefinition& definition, std::string_view key,
 std::string bare_hint(const SchemeDefinition& definition, std::string_view word);
 
 // The canonical spelling of a value of the keys unit, block_format and accumulate, such as mxfp4
-// for MXFP4; other texts are returned unchanged. Throws std::invalid_argument for a word with
-// another spelling, such as unit=layer.
+// for MXFP4; unknown texts are returned unchanged. Throws std::invalid_argument for a known wrong
+// word, such as unit=layer; the message names the value to use instead.
 std::string value_word(std::string_view key, std::string_view value);
 
 }  // namespace apscope::detail

@@ -209,7 +209,8 @@ std::string steps_text(const ReplayOptions& o) {
     return text;
 }
 
-// The options of `apscope replay` that select a part of the trace, and the seed.
+// The options of `apscope replay` that select a part of the trace, the seed and the number of
+// draws.
 std::vector<std::string> selection_of(const ReplayOptions& o) {
     std::vector<std::string> words;
     const auto add = [&](const char* option, const std::string& value) {

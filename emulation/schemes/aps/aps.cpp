@@ -1,18 +1,19 @@
-// aps: Auto Precision Scaling. Each unit is scaled, at each step, by the power of two that brings H
-// amax into (2^(E-1), 2^E], E = floor(log2 largest):
+// aps: Auto Precision Scaling. At each step, each unit is multiplied by the power of two that
+// brings H amax into (2^(E-1), 2^E], E = floor(log2 largest):
 //
 //      k = ceil(log2(H amax))      agreed by MAX over the workers; 8 bits of side information
 //      s = E - k
 //      c = round(2^s g)
 //      y = (sum of c) / 2^s        summed in the format
 //
-// H = W leaves room for the sum: W values of 2^s amax add up to at most 2^E. k is clamped to that
-// of amax = 2^-126, the smallest normal fp32 number, so that 255 values and a code for the zero
-// tensor suffice. rule=tight takes the largest s with 2^s H amax <= largest. frozen=N keeps a shift
-// that was the same in N consecutive steps. delay=1 uses the shift of the step before, so that
-// sending does not wait for the agreement (a sum may then overflow). A unit is a tensor, all
-// tensors of the step or those of a bucket (tensor_units.h), or a part of a tensor: a row of a
-// matrix, or `unit` consecutive elements (with bucket: of the bucket's array, buckets.h).
+// H = W leaves room for the sum: W values of 2^s amax add up to at most 2^E. k is at least the k of
+// amax = 2^-126, the smallest normal fp32 number, so that 8 bits suffice for k and a code for the
+// zero tensor. rule=tight takes the largest s with 2^s H amax <= largest. With frozen=N, a shift s
+// that was the same in N consecutive steps does not change any more. delay=1 uses the shift of the
+// step before, so that sending does not wait for the agreement (a sum may then overflow). A unit is
+// a tensor, all tensors of the step, the tensors of a bucket (tensor_units.h), or a part of a
+// tensor: a row of a matrix, or `unit` consecutive elements (with the key `bucket`, of the bucket's
+// array, buckets.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -29,7 +30,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The key is the name of a unit of tensors or, if a tensor has several units, of the tensor.
+// The key of the maps is the name of a unit of tensors or, if a tensor has several units, of the
+// tensor; the vectors have one entry per unit.
 struct Memory {
     std::map<std::string, std::vector<int>> shift;  // the last shift
     std::map<std::string, std::vector<long>> run;   // consecutive steps with the last shift
@@ -61,14 +63,15 @@ std::vector<Decision> decide(const ShiftRule& rule, const TensorUnits& units,
             for (const std::size_t k : unit.tensors) {
                 Decision& decision = decisions[step * input.tensors + k] = agreed;
                 if (k != unit.tensors.front())
-                    decision.side_bits = 0;  // a unit's shift is sent once
+                    decision.side_bits = 0;  // only the unit's first tensor sends the shift
             }
         }
     }
     return decisions;
 }
 
-// Consecutive elements of a tensor that share a shift: `length` elements, or a row.
+// The number of consecutive elements of a tensor that share a shift: `length` or, if not set, a
+// row.
 struct Run {
     std::optional<std::size_t> length;
 
@@ -77,7 +80,7 @@ struct Run {
     }
 };
 
-// 2^s for every unit.
+// The scale 2^s of every unit of `unit` elements.
 Row unit_scales(const ShiftRule& rule, std::size_t unit, std::size_t lead,
                 const Selection& selection) {
     const std::size_t size = selection.rows[0].size, units = (lead + size + unit - 1) / unit;

@@ -3,16 +3,17 @@
 // cast Q (emulation/schemes/codecs/cpd_cast.h) to a format of e exponent and m significand bits.
 //
 //      k   = max over w of ceil(fl32(log2(max |fl32(W g_w)|)))
-//                                        over the workers without a NaN; NaN if there is none
+//                                        workers with a NaN are left out; NaN if all have one
 //      s   = 2^(E - k)                   an fp32 number, 0 or infinity; E = 2^(e-1) - 1
 //      c_w = Q(fl32(s g_w))
-//      sum = Q(fl32(sum + c_w))          from 0, in rank order; or Kahan's, every operation cast
+//      sum = Q(fl32(sum + c_w))          from 0, in rank order
 //      y   = fl32(sum / s)
 //
-// So an all-zero tensor becomes NaN, and so does a tensor with an infinity. With e = 8 a tensor
-// with k < 0 does too, because its scale exceeds the fp32 numbers. aps=false does not cast inputs:
-// the first worker's value is cast when it is added to 0. The code sends fp32 numbers for every
-// format, and one more per tensor for k; these bits are counted.
+// With kahan=true, the sum is Kahan's, and the result of every operation is cast. An all-zero
+// tensor and a tensor with an infinity become NaN. With e = 8, a tensor with k < 0 also becomes
+// NaN, because its scale exceeds the fp32 numbers. With aps=false inputs are not cast: the first
+// worker's value is cast when it is added to 0. The code sends fp32 numbers for every format, and
+// one more fp32 number per tensor for k; the payload and side information count these bits.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -48,7 +49,7 @@ float agreed_scale(const Cpd& cpd, std::span<const RowReader> rows) {
                  [&](std::size_t, std::span<const double> part) {
                      for (const double x : part) {
                          const float magnitude = std::abs(static_cast<float>(x) * workers);
-                         if (std::isnan(largest) || magnitude <= largest) continue;  // keeps a NaN
+                         if (std::isnan(largest) || magnitude <= largest) continue;  // a NaN stays
                          largest = magnitude;
                      }
                  });
@@ -82,8 +83,8 @@ void encode(const RowPiece& p, const Cpd& cpd, Message& m) {
     m.payload = bits.take();
 }
 
-// Adds in rank order and casts every sum, with kahan every operation of Kahan's sum; then divides
-// by the scale.
+// Adds the codes in rank order and casts every sum or, with `kahan`, the result of every operation
+// of Kahan's summation; then divides by the scale.
 void add(const SentPieces& s, const Cpd& cpd, Row& sum) {
     const auto scale = static_cast<float>(s.theta.common_scale());
     const std::size_t n = s.messages.at(0).codes.size();

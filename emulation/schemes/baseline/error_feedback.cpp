@@ -2,9 +2,9 @@
 // step.
 //
 //      p = g + decay e      C(p) is sent
-//      e = p - C(p)         one e per worker, fp64; 0 where this is not finite
+//      e = p - C(p)         one e per worker, fp64; 0 where p - C(p) is not finite
 //
-// A skipped step leaves e as it is. With decay = 1, and without overflow, the sum of all sent
+// A skipped step does not change e. With decay = 1, and without overflow, the sum of all sent
 // values is the sum of all gradients minus the last e.
 #include <stdexcept>
 
@@ -24,7 +24,7 @@ void keep_errors(const Exchange& e, std::size_t worker, std::span<double> errors
     const Row &intended = e.intended[worker], &sent = e.sent[worker].values;
     for (std::size_t i = 0; i < errors.size(); ++i) {
         const double left = intended[i] - sent[i];
-        errors[i] = left - left == 0.0 ? left : 0.0;  // an overflow is not compensated
+        errors[i] = left - left == 0.0 ? left : 0.0;  // overflows are not compensated
     }
 }
 

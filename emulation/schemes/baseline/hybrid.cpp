@@ -1,5 +1,5 @@
-// hybrid(CONDITION=SPEC;...;else=SPEC): every tensor, at every step, goes through the first scheme
-// whose condition holds (emulation/schemes/policy.h).
+// hybrid(CONDITION=SPEC;...;else=SPEC): every tensor, at every step, is processed by the first
+// scheme whose condition holds (emulation/schemes/policy.h).
 #include "emulation/schemes/definition.h"
 
 namespace apscope::detail {

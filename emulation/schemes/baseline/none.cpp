@@ -1,6 +1,6 @@
-// none rounds to the format without a scale: every worker's value before it is sent, and every
-// partial sum. In the formats of training systems, such as bf16, it is the reference for other
-// schemes.
+// none rounds every worker's values before they are sent, and every partial sum, to the format
+// without a scale. In the formats of training systems, such as bf16, this scheme is the reference
+// for other schemes.
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {

@@ -1,4 +1,5 @@
-// sum += row, for simd::run: AddRow in fp64; AddNarrowed in fp32, where the first row replaces sum.
+// Kernels for simd::run that compute sum += row: AddRow in fp64, AddNarrowed in fp32, where the
+// first row replaces the sum.
 #pragma once
 
 #include <cstddef>

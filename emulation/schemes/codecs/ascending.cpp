@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t sign = 0x80000000u;
 
-// The integer key of x. Keys compare as the numbers do.
+// The integer key of x. Keys have the order of the numbers.
 APSCOPE_INLINE std::uint32_t key_of(float x) {
     const std::uint32_t bits = bits_cast<std::uint32_t>(x);
     return bits & sign ? ~bits : bits | sign;
@@ -38,9 +38,10 @@ struct GiveNumbers {
 constexpr std::size_t lanes = 16;
 using Keys [[gnu::vector_size(4 * lanes)]] = std::uint32_t;
 
-// A bitonic sorting network; `count` is a power of two, at least 16. It sorts runs of 2, 4, 8, ...
-// keys: one half of a run is compared with the mirror image of the other, then keys at a quarter of
-// the run's length, an eighth, and so on; the smaller key goes first.
+// A bitonic sorting network; `count` is a power of two, at least 16. The network sorts runs of 2,
+// 4, 8, ... keys. One half of a run is compared with the mirror image of the other half, then keys
+// that are a quarter of the run's length apart, then an eighth, and so on; of two compared keys,
+// the smaller comes first.
 //
 //      runs of 8:  0-7 1-6 2-5 3-4, then 0-2 1-3 4-6 5-7, then 0-1 2-3 4-5 6-7
 struct SortKeys {
@@ -49,14 +50,15 @@ struct SortKeys {
         b = a < b ? b : a;
         a = smaller;
     }
-    // Lane l becomes lane l ^ Change.
+    // Moves lane l to lane l ^ Change.
     template <int Change>
     static APSCOPE_INLINE void exchange(Keys& v) {
         constexpr int c = Change;
         v = __builtin_shufflevector(v, v, 0 ^ c, 1 ^ c, 2 ^ c, 3 ^ c, 4 ^ c, 5 ^ c, 6 ^ c, 7 ^ c,
                                     8 ^ c, 9 ^ c, 10 ^ c, 11 ^ c, 12 ^ c, 13 ^ c, 14 ^ c, 15 ^ c);
     }
-    // Orders lane l and lane l ^ Change: the lane whose number has no Bit gets the smaller key.
+    // Compares lane l with lane l ^ Change. The smaller key goes to the lane whose index does not
+    // have Bit.
     template <int Change, std::uint32_t Bit>
     static APSCOPE_INLINE void order_lanes(Keys& v) {
         constexpr Keys place{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};

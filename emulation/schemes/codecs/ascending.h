@@ -1,5 +1,5 @@
-// Sorts fp32 numbers: few by a sorting network, many by a radix sort of their bits. Neither has
-// branches that depend on the numbers.
+// Sorts fp32 numbers: short rows by a sorting network, long rows by a radix sort of the bit
+// patterns. Neither has branches that depend on the numbers.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Writes and reads numbers of any width as bits without gaps: the payload of messages.
-// The bit order is little-endian, as in packing.h: a number's low bit comes first.
+// Writes and reads numbers of up to 64 bits without gaps, for the payload of messages. A number's
+// low bit comes first, as in packing.h.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace apscope::detail {
 
 class BitWriter {
 public:
-    explicit BitWriter(bool keeps = true) : keeps_(keeps) {}  // false: only counts the bits
+    explicit BitWriter(bool keeps = true) : keeps_(keeps) {}  // keeps = false: only counts the bits
 
     // Appends the low `width` bits of `number`, 0 <= width <= 64.
     void put(std::uint64_t number, int width) {
@@ -24,6 +24,7 @@ public:
             bytes_.back() |= static_cast<std::uint8_t>((number >> bit & 1) << (bits_ % 8));
         }
     }
+    // The number of bits written so far.
     std::uint64_t bits() const { return bits_; }
     std::vector<std::uint8_t> take() { return std::move(bytes_); }
 
@@ -36,6 +37,7 @@ private:
 class BitReader {
 public:
     explicit BitReader(const std::vector<std::uint8_t>& bytes) : bytes_(bytes) {}
+    // The next `width` bits as a number, 0 <= width <= 64.
     std::uint64_t get(int width) {
         std::uint64_t number = 0;
         for (int bit = 0; bit < width; ++bit, ++at_)

@@ -12,9 +12,10 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t group = 256;  // elements of one step of the loop
+constexpr std::size_t group = 256;  // number of elements that are processed together
 
-// v = x / scale. ratio: v = fl32(x) multiply in fp32, clamped to +-largest.
+// Computes v = x / scale; for scales of the rule `ratio`, v = fl32(x) multiply in fp32, clamped to
+// +-largest.
 struct ScaleElements {
     static APSCOPE_INLINE void run(const double* x, const double* scale, const float* multiply,
                                    std::size_t count, bool ratio, double largest, double* v) {
@@ -33,8 +34,9 @@ struct ScaleElements {
     }
 };
 
-// The moments of decoded elements. If an element is rounded at random to one of its neighbours
-// `low` and `high`, its moments follow from these two; otherwise its variance is 0.
+// The input of DecodeMoments, which computes the moments of decoded elements. If an element is
+// rounded at random to one of its neighbours `low` and `high`, its moments follow from these two;
+// otherwise its variance is 0.
 struct Neighbours {
     const double *x, *v, *scale, *low, *high, *bias, *variance;
 };

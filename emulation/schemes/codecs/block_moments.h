@@ -1,4 +1,4 @@
-// The moments of stochastic rounding of a row in a block format, from the scale of each block.
+// The moments of stochastic rounding of a row to a block format, given the scale of each block.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace apscope::detail {
 
-// Fills m.bias and m.variance of every element, from the two values that the element's neighbours
-// in the format have after decode_blocks().
+// Computes m.bias and m.variance of every element, from the values to which decode_blocks() decodes
+// the two neighbours of the element in the format.
 void state_moments(Message& m, const BlockRow& row, std::span<const double> x,
                    const BlockFormat& format, const Projection& projection);
 

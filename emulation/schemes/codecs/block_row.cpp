@@ -73,7 +73,8 @@ BlockRow encode_block_row(std::span<const double> x, const BlockGrid& grid,
 
 namespace {
 
-// All elements of a block with scale 0 decode to 0 and count in none of the columns of GridUse.
+// Fills in the statistics of the part. The elements of a block with scale 0 decode to 0 and are not
+// counted in GridUse.
 void state_use(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& part,
                const BlockGrid& grid) {
     const BlockFormat& format = grid.format;
@@ -120,7 +121,7 @@ void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, co
     m.certain = !draws;
     if (draws) {
         state_moments(m, row, x, format, grid.projection);
-        for (std::size_t i = 0; i < x.size(); ++i)  // elements that are not finite do not count
+        for (std::size_t i = 0; i < x.size(); ++i)  // elements that are not finite have no error
             if (!std::isfinite(x[i]) || !std::isfinite(row.values[i]))
                 m.bias[i] = m.variance[i] = 0.0;
     }

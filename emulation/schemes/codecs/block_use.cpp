@@ -10,7 +10,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The bits of the smallest and the largest magnitude that is finite and not 0.
+// Finds the bit patterns of the smallest and the largest magnitude that is finite and not 0.
 struct Extremes {
     static APSCOPE_INLINE void run(const double* x, std::size_t count, std::uint64_t* least,
                                    std::uint64_t* most) {

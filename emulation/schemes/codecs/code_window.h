@@ -1,6 +1,7 @@
-// A range-based float has N bits, and exponents up to that of the largest number in a row. The bits
-// of an fp32 magnitude, rounded to m fraction bits, are a monotone integer code. The window has the
-// 2^(N-1) - 1 codes up to that of the largest number; smaller magnitudes become 0.
+// A range-based float has N bits, and its exponent range ends at the largest number of a row. The
+// bits of an fp32 magnitude, rounded to m fraction bits, are a monotone integer code (code32). The
+// window is the 2^(N-1) - 1 largest codes up to the code of the largest number; smaller magnitudes
+// become 0.
 //
 //      code32(x) = bits of |x| >> (23 - m), to nearest
 //      base      = max(code32(largest) - (2^(N-1) - 1), 0)
@@ -16,13 +17,13 @@ namespace apscope::detail {
 
 struct CodeWindow {
     int shift;           // 23 - m
-    std::uint32_t base;  // code32 of the window's zero
+    std::uint32_t base;  // the code32 that becomes the code 0
 
     static std::uint32_t code32(float x, int shift) {
         const std::uint32_t magnitude = bits_cast<std::uint32_t>(x) & 0x7FFFFFFFu;
         const std::uint32_t half =
             shift == 0 ? 0 : (std::uint32_t{1} << (shift - 1)) - 1 + (magnitude >> shift & 1);
-        // Rounding must not make an infinity of the largest fp32 numbers.
+        // Rounding must not turn the largest fp32 numbers into an infinity.
         return std::min(magnitude + half, (0x7F7FFFFFu >> shift) << shift) >> shift;
     }
     CodeWindow(float largest, int bits, int mantissa_bits) : shift(23 - mantissa_bits) {
@@ -30,7 +31,7 @@ struct CodeWindow {
                             room = (std::uint32_t{1} << (bits - 1)) - 1;
         base = top > room ? top - room : 0;
     }
-    // The code of the magnitude, 0..2^(N-1) - 1.
+    // The code of |x|, from 0 to 2^(N-1) - 1.
     std::uint32_t encode(float x) const {
         const std::uint32_t code = code32(x, shift);
         return code > base ? code - base : 0;

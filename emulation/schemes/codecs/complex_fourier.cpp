@@ -11,11 +11,12 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t lanes = 16;  // rows that are transformed at the same time
-constexpr std::size_t gap = 8;     // numbers between rows in memory, because rows at distances of
-                                   // a power of two would compete for few cache lines
+constexpr std::size_t lanes = 16;  // number of rows that are transformed at the same time
+constexpr std::size_t gap = 8;     // unused numbers between rows in memory; without them, rows at
+                                   // distances of a power of two would compete for few cache lines
 
-// The radices: 4 as often as it divides n, then the smallest prime factors.
+// The radices of n: 4 as often as 4 divides n, then the prime factors of the rest in ascending
+// order.
 std::vector<std::size_t> radices_of(std::size_t n) {
     std::vector<std::size_t> radices;
     for (; n % 4 == 0; n /= 4) radices.push_back(4);
@@ -32,7 +33,7 @@ bool has_large_factor(std::size_t n) {
                        [](std::size_t p) { return p > ComplexFourier::largest_factor; });
 }
 
-// The least of 2^a, 3 2^a and 5 2^a that is not below n.
+// The smallest length 2^a, 3 2^a or 5 2^a that is not below n.
 std::size_t smooth_length(std::size_t n) {
     std::size_t best = std::bit_ceil(n);
     for (const std::size_t factor : {3, 5})
@@ -40,17 +41,18 @@ std::size_t smooth_length(std::size_t n) {
     return best;
 }
 
-// The divisor of n that is nearest to its square root, from below.
+// The largest divisor of n that is not above sqrt(n).
 std::size_t divisor_near_root(std::size_t n) {
     std::size_t best = 1;
     for (std::size_t d = 1; d * d <= n; ++d) best = n % d == 0 ? d : best;
     return best;
 }
 
-// One of Stockham's passes, from x to y, over `groups` groups of radix times `run` consecutive
-// numbers.
+// The arguments of one of Stockham's passes, which computes y = (to_re, to_im) from x = (re, im),
+// in `groups` groups of radix times `run` consecutive numbers.
 struct Pass {
-    std::size_t radix, groups, run, step;  // step: roots from one group to the next
+    // step: the distance in the table of roots from one group to the next.
+    std::size_t radix, groups, run, step;
     const double *root_re, *root_im;
     std::size_t roots;
     const double *re, *im;
@@ -173,7 +175,8 @@ void transform_tile(const Passes& passes, Tile& t) {
     }
 }
 
-// Copies the first `count` numbers of rows of `lanes`, to or from rows `stride` apart.
+// LoadRows and StoreRows copy the first `count` numbers of each row between rows of `lanes` numbers
+// and rows that are `stride` apart in memory.
 struct LoadRows {
     static APSCOPE_INLINE void run(const double* from, std::size_t stride, std::size_t rows,
                                    std::size_t count, double* to) {
@@ -201,8 +204,8 @@ struct StoreRows {
         }
     }
 };
-// Copies `count` rows of `length` numbers, `stride` apart, into the lanes of `length` rows, by
-// cache lines.
+// Transposes `count` rows of `length` numbers, `stride` apart in memory, into `length` rows of
+// lanes, one cache line of each row at a time.
 void load_columns(const double* from, std::size_t stride, std::size_t length, std::size_t count,
                   double* to) {
     constexpr std::size_t line = 8;
@@ -308,7 +311,8 @@ void ComplexFourier::Chirp::run(double* given_re, double* given_im) {
         std::fill(work->begin() + static_cast<std::ptrdiff_t>(n), work->end(), 0.0);
     inner.run(work_re.data(), work_im.data());
     turn(work_re.data(), work_im.data(), kernel_re, kernel_im);
-    // The inverse is the transform with real and imaginary parts exchanged, before and after.
+    // The inverse transform is the transform with real and imaginary parts exchanged in its input
+    // and in its output.
     inner.run(work_im.data(), work_re.data());
     turn(work_re.data(), work_im.data(), re, im);
     std::copy_n(work_re.begin(), n, given_re);

@@ -3,10 +3,10 @@
 //
 //      X[k] = sum over j of x[j] exp(-2 pi i j k / n)
 //
-// Split: a transform of n = A B numbers is B transforms of length A, a product with roots of unity,
-// and A transforms of length B. Sixteen transforms run at the same time, so they are vector code
-// for any factors, and stay within the caches for any length. A prime factor p costs p products per
-// number.
+// Split: a transform of n = A B numbers consists of B transforms of length A, a multiplication by
+// roots of unity, and A transforms of length B. Sixteen of these transforms run at the same time,
+// so the code is vector code for any factors, and the numbers stay within the caches for any
+// length. A prime factor p costs p products per number.
 //
 // Chirp: if n has a prime factor above `largest_factor`, the transform is computed as a convolution
 // whose length has no such factor (Bluestein, 1970):
@@ -30,10 +30,11 @@ public:
 
     explicit ComplexFourier(std::size_t n);  // n >= 1
     void transform(double* re, double* im);
-    static std::size_t numbers(std::size_t n);  // fp64 numbers in the tables and buffers
+    static std::size_t numbers(std::size_t n);  // count of fp64 numbers in the tables and buffers
 
 private:
-    // The transform of a row by Stockham's passes, in the order of the radices.
+    // The transform of a row by Stockham's algorithm: one pass per radix, in the order of
+    // `radices`.
     struct Passes {
         std::size_t length;
         std::vector<std::size_t> radices;
@@ -42,7 +43,7 @@ private:
     };
     struct Split {
         Passes first, second;
-        Row turn_re, turn_im;  // the factors between the two transforms
+        Row turn_re, turn_im;  // roots of unity between the transforms of length A and B
         Row other_re, other_im, tile;
         explicit Split(std::size_t n);
         void run(double* re, double* im);

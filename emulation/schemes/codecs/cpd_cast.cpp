@@ -23,12 +23,11 @@ APSCOPE_INLINE float cast_one(float x, int exponent_bits, int mantissa_bits) {
     const std::int32_t kept_exponent = exponent > 1 - bias ? exponent : 1 - bias,
                        shift = kept_exponent - exponent;
     const std::uint32_t significand = (magnitude & 0x7fffff) | 0x800000;
-    const std::uint32_t left =
-        significand >>
-        static_cast<std::uint32_t>(shift < 31 ? shift : 31);  // bits shifted out here are lost
+    // The bits that are shifted out here are lost, as in CPD.
+    const std::uint32_t left = significand >> static_cast<std::uint32_t>(shift < 31 ? shift : 31);
     const std::uint32_t one = 1, unit = one << static_cast<std::uint32_t>(23 - mantissa_bits),
                         rest = left & (unit - 1), below = left - rest;
-    // Rounds up above the middle, and in the middle if `below` is odd.
+    // Above the middle the number is rounded up; in the middle, only if `below` is odd.
     const std::uint32_t odd = (below & unit) != 0 ? 1 : 0, up = 2 * rest + odd > unit ? unit : 0;
     const double power =
         bits_cast<double>(static_cast<std::uint64_t>(kept_exponent - 23 + 1023) << 52);

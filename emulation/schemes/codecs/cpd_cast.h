@@ -2,13 +2,14 @@
 // code instead of IEEE 754's. It rounds to nearest, ties to even (at m = 0, where the implicit bit
 // decides, ties go up), but
 //
-// - overflow is decided before rounding: a number that rounds up past the largest one gives
+// - overflow is decided before rounding: a number that rounds up beyond the largest number gives
 //   2^(E+1), not infinity;
-// - subnormal results lose the bits that are shifted out first: values just above a tie count as
-//   ties;
-// - fp32's own subnormal inputs give +0, whatever their sign and the format.
+// - before a subnormal result is rounded, the bits that are shifted out are lost, so that a number
+//   just above a tie counts as a tie;
+// - inputs that are subnormal in fp32 give +0, for both signs and every format.
 //
-// Infinities, NaNs and zeros come out as they are. core/rounding.h does not use this.
+// Infinities, NaNs and zeros are not changed. The rounding of core/rounding.h is independent of
+// this cast.
 #pragma once
 
 #include <span>
@@ -21,9 +22,9 @@ float cpd_cast(float x, int exponent_bits, int mantissa_bits);
 void cpd_cast(std::span<const float> in, std::span<float> out, int exponent_bits,
               int mantissa_bits);
 
-// CPD's exponent of a magnitude: ceil(fl32(log2 x)), the logarithm rounded once to fp32. It is
-// floor(log2 x), not one more, if x exceeds a power of two by less than the rounded logarithm can
-// represent. The result is -inf for 0, inf for inf, NaN for NaN.
+// CPD's exponent of a magnitude: ceil(fl32(log2 x)), the logarithm rounded once to fp32. If x
+// exceeds a power of two by so little that the logarithm is rounded to an integer, the result is
+// floor(log2 x), not floor(log2 x) + 1. The result is -inf for 0, and x for infinity and NaN.
 float cpd_exponent(float x);
 
 }  // namespace apscope::detail

@@ -10,7 +10,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Elements of a row of the output that are computed together.
+// The number of elements of an output row that are computed together.
 constexpr std::size_t width = 256;
 
 struct Lanes {

@@ -56,8 +56,8 @@ void state_moments(std::span<const double> scaled, const double* scale, const Ca
     }
 }
 
-// in_blocks: runs are blocks, each with a scale; the first block has `lead` elements before the
-// row.
+// Encodes with one scale for every `run` elements; `lead` elements of the first run precede the
+// row. in_blocks: runs count as blocks in the statistics.
 void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t run,
                  std::size_t lead, bool in_blocks, const FloatGrid& grid, Message& m) {
     const std::span<const double> x = p.x;

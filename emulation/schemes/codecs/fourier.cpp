@@ -36,7 +36,7 @@ void RealFourier::forward(std::span<const double> x, std::span<double> re, std::
         transform_.transform(re_.data(), im_.data());
         std::copy_n(re_.begin(), bins(), re.begin());
         std::copy_n(im_.begin(), bins(), im.begin());
-        im[0] = 0.0;  // a convolution leaves a rounding error in im[0]
+        im[0] = 0.0;  // a transform by convolution (Chirp) leaves a rounding error in im[0]
         return;
     }
     for (std::size_t j = 0; j < h; ++j) {
@@ -63,7 +63,8 @@ void RealFourier::forward(std::span<const double> x, std::span<double> re, std::
 void RealFourier::inverse(std::span<const double> re, std::span<const double> im,
                           std::span<double> x) {
     const std::size_t h = complex_;
-    // The inverse is the transform with real and imaginary parts exchanged, before and after.
+    // The inverse transform is the transform with real and imaginary parts exchanged in its input
+    // and in its output.
     if (n_ % 2 != 0) {
         for (std::size_t k = 0; k < bins(); ++k) {
             const double part = k == 0 ? 0.0 : im[k];

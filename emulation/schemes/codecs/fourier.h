@@ -19,18 +19,18 @@ public:
     explicit RealFourier(std::size_t n);  // n >= 1
     std::size_t size() const { return n_; }
     std::size_t bins() const { return n_ / 2 + 1; }
-    static std::size_t numbers(std::size_t n);  // fp64 numbers in the tables and buffers
+    static std::size_t numbers(std::size_t n);  // count of fp64 numbers in the tables and buffers
 
-    // x: n numbers. re, im: bins() each.
+    // x has n numbers; re and im have bins() numbers each.
     void forward(std::span<const double> x, std::span<double> re, std::span<double> im);
-    // x = n times the row with these coefficients. im[0], and for an even n the last im, are
-    // treated as 0.
+    // Computes x, which is n times the row with these coefficients. im[0] and, for an even n, the
+    // last element of im are treated as 0.
     void inverse(std::span<const double> re, std::span<const double> im, std::span<double> x);
 
 private:
-    std::size_t n_, complex_;  // the lengths of the row and of the complex transform
+    std::size_t n_, complex_;  // lengths of the row and of the complex transform
     ComplexFourier transform_;
-    Row half_re_, half_im_;  // exp(-2 pi i k / n), for an even length
+    Row half_re_, half_im_;  // exp(-2 pi i k / n), if n is even
     Row re_, im_;
 };
 

@@ -12,8 +12,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Replaces elements `half` apart by their sum and their difference. With a constant `half` the
-// compiler makes vector code of short loops, too.
+// Replaces elements that are `half` apart by their sum and their difference. If `half` is a
+// constant, the compiler also makes vector code of short loops.
 template <std::size_t Half>
 struct Butterflies {
     static APSCOPE_INLINE void run(double* x, std::size_t n, std::size_t half_length) {
@@ -30,8 +30,8 @@ struct Butterflies {
     }
 };
 
-// The levels with half = 1, 2 and 4: each adds a vector with some signs changed to the same vector
-// with its elements exchanged.
+// Computes the levels with half = 1, 2 and 4. Each level adds a vector, with some signs changed, to
+// the same vector with its elements exchanged.
 struct WithinEight {
     using Eight [[gnu::vector_size(64)]] = double;
 
@@ -50,8 +50,8 @@ struct WithinEight {
     }
 };
 
-// The levels with half = n / 8, n / 4 and n / 2: the same sums and differences, in one pass over
-// the n numbers. With Last the results are multiplied by the factor.
+// Computes the levels with half = n / 8, n / 4 and n / 2, with the same sums and differences, in
+// one pass over n numbers. If Last, the results are multiplied by the factor.
 template <bool Last>
 struct ThreeLevels {
     static APSCOPE_INLINE void run(double* x, std::size_t eighth, double factor) {
@@ -78,10 +78,10 @@ struct ThreeLevels {
     }
 };
 
-// Up to this many numbers, all levels are computed within the first-level cache.
+// The number of fp64 numbers for which all levels are computed within the first-level cache.
 constexpr std::size_t near = 2048;
 
-// Computes the levels up to `length` of `count` numbers; count is a multiple of length.
+// Computes the levels with half < length of `count` numbers; count is a multiple of length.
 void levels_up_to(double* x, std::size_t count, std::size_t length) {
     if (length >= 8) simd::run<WithinEight>(x, count);
     for (std::size_t half = length >= 8 ? 8 : 1; half < length; half *= 2) {

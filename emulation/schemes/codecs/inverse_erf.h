@@ -1,6 +1,6 @@
-// The inverse error function by a fixed sequence of IEEE operations: a bisection of erf's Taylor
-// series down to neighbouring numbers. For abs(z) <= 1 - 1e-6, the series keeps at least ten digits
-// of 1 - abs(z).
+// The inverse error function by a fixed sequence of IEEE operations: a bisection with erf's Taylor
+// series that ends at neighbouring numbers. For abs(z) <= 1 - 1e-6, the series gives at least ten
+// correct digits of 1 - abs(z).
 #pragma once
 
 #include <cmath>

@@ -6,7 +6,7 @@ namespace apscope::detail {
 
 namespace {
 
-// A sum, and the sum of its rounding errors.
+// A sum in fp64, and the sum of its rounding errors.
 struct Compensated {
     double sum = 0.0, error = 0.0;
     void add(double x) {
@@ -32,8 +32,8 @@ LevelPoints::LevelPoints(std::span<const double> elements, std::span<const doubl
         above[i] = (static_cast<double>(count) * at[i] - sum.sum) - sum.error;
         bend[i] = (sum.sum * at[i] - squares.sum) + (sum.error * at[i] - squares.error);
     }
-    // With n elements every intermediate number is at most 8 n amax^2; the roundings add up to less
-    // than 64 units of 2^-53 n amax^2.
+    // With n elements every intermediate number is at most 8 n amax^2; the rounding errors add up
+    // to less than 64 times 2^-53 n amax^2.
     const double amax = std::max(std::abs(at[0]), std::abs(at[size_ - 1]));
     error = 0x1p-46 * static_cast<double>(elements.size()) * amax * amax;
 }

@@ -1,17 +1,15 @@
-// The points from which levels are chosen, and the cost of leaving out the points between two
-// levels:
+// The points from which levels are chosen, and the cost if no point between points i and j is a
+// level:
 //
 //      cost(i, j) = sum over the elements x from point i to point j of (x - at[i]) (at[j] - x)
 //
 // exact_cost() computes the cost to about 100 bits, from prefix sums of the elements and their
-// squares. Vector code computes it in fp64: with N elements of sum S and sum of squares Q up to a
-// point a,
+// squares. Vector code computes the cost in fp64, with two multiplications and three additions.
+// With N elements up to a point a, their sum S and their sum of squares Q,
 //
 //      above      = N a - S
 //      bend       = S a - Q
 //      cost(i, j) = at[j] above[i] - at[i] above[j] + bend[j] - bend[i]
-//
-// in two multiplications and three additions.
 #pragma once
 
 #include <cstddef>
@@ -32,10 +30,11 @@ public:
     std::size_t size() const { return size_; }
     double exact_cost(std::size_t i, std::size_t j);
 
-    // The rows have `padding` more numbers beyond size(), which have no effect.
+    // The rows have size() numbers, one per point, and `padding` more numbers, which have no
+    // effect.
     static constexpr std::size_t padding = 8;
     Row at, above, bend;
-    // The largest error of T + cost(i, j) in fp64, for a T that is not above the largest cost.
+    // A bound of the error of T + cost(i, j) in fp64, for a T that is not above the largest cost.
     double error = 0.0;
 
 private:
@@ -46,9 +45,9 @@ private:
 
     std::size_t size_;
     std::span<const double> elements_;
-    std::vector<Sums> sums_;  // sums up to point 0, 1, ..., as far as requested
+    std::vector<Sums> sums_;  // sums up to point 0, 1, ..., for the points requested so far
     Sums last_;
-    std::size_t summed_ = 0;  // elements in last_
+    std::size_t summed_ = 0;  // number of elements in last_
 };
 
 }  // namespace apscope::detail

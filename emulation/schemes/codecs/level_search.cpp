@@ -1,7 +1,8 @@
-// For each j, the search finds the first i with the smallest exact total T[i, t - 1] + cost(i, j):
-// a cost has about 100 bits, and the total is rounded once. Usually totals in fp64 decide, because
-// no second total is within rounding errors of the smallest. Exact totals are computed, and stored,
-// only in the other cases.
+// The search computes T[j, t] of optimal_levels.h. For each j, it finds the first i with the
+// smallest exact total T[i, t - 1] + cost(i, j): a cost has about 100 bits, and the total is
+// rounded once. Usually totals in fp64 suffice, because no other total is within rounding errors of
+// the smallest. Exact totals are computed, and stored, only if another total is that near the
+// smallest.
 #include "emulation/schemes/codecs/level_search.h"
 
 #include <algorithm>
@@ -19,16 +20,17 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr std::size_t few = LevelPoints::padding;
 
-// Point j. The best i of j lies between the best i of points `left` and `right`.
+// A point j of the search. The best i of j lies between the best i of the points `left` and
+// `right`.
 struct Node {
     std::uint32_t j, left, right;
 };
 
-// The nodes of divide and conquer over points 1..n - 1, level by level, because a node needs only
-// nodes of earlier levels. The first range lies between points 0 and n.
+// The nodes of divide and conquer over points 1..n - 1, ordered by level, because a node depends
+// only on nodes of earlier levels. The first range lies between points 0 and n.
 struct Tree {
     Buffer<Node> nodes;
-    std::vector<std::size_t> ends;     // end of each level
+    std::vector<std::size_t> ends;     // index of the first node after each level
     std::vector<std::size_t> to_last;  // the nodes that point n - 1 depends on
 
     explicit Tree(std::size_t n) {
@@ -51,24 +53,24 @@ struct Tree {
     }
 };
 
-// The arrays of the loops, with n points and padding.
+// The arrays of the loops, each with n numbers and padding.
 struct Arrays {
     const double *at, *above, *bend;
     const double* before;  // T[i, t - 1] - bend[i]
     double* total;         // T[j, t] in fp64
     std::uint32_t* from;   // the best i
     double* scratch;
-    double doubt;  // totals with a smaller difference may be equal
+    double doubt;  // totals whose fp64 values differ by less may be equal
     bool every;
 };
 
-// total: the least of several totals. hits: one_hit times the number of totals within `doubt` of
-// the least, plus the sum of the places of these totals.
+// `total` is the least of several totals. `hits` is one_hit times the number of totals within
+// `doubt` of the least, plus the sum of the indices of these totals.
 struct Minimum {
     double total;
     std::int64_t hits;
 };
-constexpr std::int64_t one_hit = std::int64_t{1} << 32;  // larger than any place
+constexpr std::int64_t one_hit = std::int64_t{1} << 32;  // larger than any index
 
 // The minimum of up to `few` totals, without a branch. `unroll 1`, because g++ would unroll such
 // short loops before it could vectorise them.
@@ -92,7 +94,7 @@ APSCOPE_INLINE Minimum min_of_few(const double* before, const double* at, const 
     return {min, hits};
 }
 
-// The minimum of any number of totals, in groups of `few`; v has room for complete groups.
+// The minimum of any number of totals, computed in groups of `few`; v has room for complete groups.
 APSCOPE_INLINE Minimum min_of_many(const double* before, const double* at, const double* above,
                                    std::size_t range, double at_j, double above_j, double doubt,
                                    double* v) {
@@ -118,8 +120,8 @@ APSCOPE_INLINE Minimum min_of_many(const double* before, const double* at, const
     return {min, hits};
 }
 
-// The best i of some nodes of a level; `unsure` collects the nodes with another total near the
-// best.
+// Finds the best i of some nodes of a level; `unsure` receives the nodes for which another total is
+// near the best.
 struct FindBest {
     static APSCOPE_INLINE void run(const Node* nodes, std::size_t count, const Arrays* given,
                                    std::uint32_t* unsure, std::size_t* unsure_count) {
@@ -160,11 +162,11 @@ public:
                         points_.bend[0] + points_.bend[j];
         Buffer<std::uint32_t> unsure(n);
         for (std::size_t t = 2; t < k_; ++t) {
-            // One more point at point 0 makes no solution worse, so i = 0 represents solutions with
-            // fewer points.
+            // A level at point 0 that occurs twice does not change the cost, so i = 0 represents
+            // solutions with fewer levels.
             from_.emplace_back(n + 1, 0).back() = static_cast<std::uint32_t>(n - 1);
             for (std::size_t i = 0; i < n; ++i) before[i] = total_[i] - points_.bend[i];
-            // The error of both totals is below one `error` per layer.
+            // The error of each of two compared totals is below t times `error`.
             const double doubt = 2 * static_cast<double>(t) * points_.error;
             const Arrays arrays{points_.at.data(),
                                 points_.above.data(),
@@ -219,14 +221,14 @@ private:
         exact_at(t)[j] = min;
     }
 
-    // T[., t]; NaN at points that were not requested yet.
+    // The exact T[., t]; NaN at points that were not requested yet.
     Row& exact_at(std::size_t t) {
         while (exact_.size() <= t) exact_.emplace_back();
         if (exact_[t].empty()) exact_[t].assign(points_.size(), std::nan(""));
         return exact_[t];
     }
     double exact_total(std::size_t j, std::size_t t) {
-        std::vector<std::size_t> way;  // the j of each layer above the first known one
+        std::vector<std::size_t> way;  // the j of the layers above the first known total
         while (j > 0 && t > 1 && std::isnan(exact_at(t)[j])) {
             way.push_back(j);
             j = from_[t - 2][j];

@@ -9,7 +9,8 @@
 
 namespace apscope::detail {
 
-// Chooses at most k of the points, both ends among them, k >= 2. every: tries all i for every j.
+// Returns at most k of the points, k >= 2, always with the first and the last point. every: tries
+// all i < j for every j, not only those between the best i of two other points.
 Row choose_levels(LevelPoints& points, std::size_t k, bool every);
 
 }  // namespace apscope::detail

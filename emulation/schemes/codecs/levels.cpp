@@ -15,9 +15,10 @@ namespace {
 
 constexpr std::size_t group = random_group;
 
-// above[i] = the number of levels that are at most u[i] = x[i] / unit, for a group of elements. If
-// there are few levels, all are compared, in vector code; consecutive integers need no comparison;
-// many other levels are searched.
+// The next three functions compute, for a group of elements, above[i] = the number of levels that
+// are at most u[i] = x[i] / unit. CountLevels compares with all levels, if there are few;
+// CountIntegers, for consecutive integers, needs no comparison; search_levels() makes a binary
+// search.
 constexpr std::size_t compared_levels = 48;
 struct CountLevels {
     static APSCOPE_INLINE void run(const double* x, double unit, std::size_t count,
@@ -96,7 +97,7 @@ struct RoundStochastically {
             const double low = levels[lower], high = levels[upper], gap = high - low;
             const double eta = (u[i] - low) / gap, words_up = std::floor(eta * words_count);
             const double up =
-                inside ? words_up : 0.0;  // the number of words, of 2^N, that round up
+                inside ? words_up : 0.0;  // of 2^N possible random words, the number that round up
             const double p = up / words_count;
             const bool goes_up = up + random[i] >= words_count;
             o.bias[i] = (inside ? low + p * gap : low) * unit - x[i];
@@ -107,7 +108,7 @@ struct RoundStochastically {
     }
 };
 
-// True if u, between `low` and the level `gap` above it, is nearer to that level, or in the middle.
+// True if u, between the levels `low` and low + gap, is nearer to low + gap or in the middle.
 APSCOPE_INLINE bool is_nearer_to_next(double u, double low, double gap) {
     return (u - low) / gap >= 0.5;
 }

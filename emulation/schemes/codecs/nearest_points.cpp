@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t group = 256;
 static_assert(sum_block % group == 0 && group % sum_lanes == 0);
 
-// Levels are k / largest: k is an integer plus an offset of 0 or 1/2.
+// The levels k / largest, where k is an integer plus an offset of 0 or 1/2.
 struct Levels {
     double inverse;                      // 1 / unit
     double largest, offset, reciprocal;  // reciprocal: 1 / largest
@@ -23,7 +23,7 @@ struct Levels {
         : inverse(1.0 / unit), largest(static_cast<double>(count - 1) / 2.0),
           offset(largest - std::floor(largest)), reciprocal(1.0 / largest) {}
 
-    // The place of r, between -largest and largest.
+    // The real number k that r / unit corresponds to, clamped to [-largest, largest].
     APSCOPE_INLINE double place(double r) const {
         const double u = r * inverse;
         const double above = u < -1.0 ? -1.0 : u, inside = above > 1.0 ? 1.0 : above;
@@ -33,16 +33,16 @@ struct Levels {
         constexpr double integers = 0x1.8p52;  // adding and subtracting this rounds to an integer
         return (((place - offset) + integers) - integers) + offset;
     }
-    // True if the place is so near to the middle of two levels that the roundings of encode_levels
-    // decide.
+    // True if the place is so near to the middle of two levels that the result depends on the
+    // rounding errors in encode_levels().
     static APSCOPE_INLINE bool is_doubtful(double place, double k) {
-        constexpr double doubt = 0x1p-30;  // above the rounding errors, about 2^-52 largest
+        constexpr double doubt = 0x1p-30;  // above the rounding errors of about 2^-52 largest
         return std::abs(place - k) > 0.5 - doubt;
     }
     APSCOPE_INLINE double level(double k) const { return quotient(k, largest, reciprocal); }
 };
 
-// Adds the products of a group to the sums, unless one of the elements is doubtful. near: the
+// Adds the products of a group to the sums, unless an element is doubtful. near: receives the
 // number of doubtful elements.
 struct AddNearest {
     static APSCOPE_INLINE void run(const double* r, const Levels* given, std::size_t count,
@@ -75,7 +75,7 @@ struct AddNearest {
     }
 };
 
-// Codes and values of a group; valid if no element is doubtful.
+// Computes codes and values of a group, which are valid if no element is doubtful.
 struct EncodeNearest {
     static APSCOPE_INLINE void run(const double* r, const Levels* given, double scale,
                                    std::size_t count, double* codes, double* values,
@@ -150,7 +150,7 @@ std::vector<PointProducts> nearest_point_products(const RowReader& r,
                     std::copy(part, part + in_group, last);
                     part = last;
                     for (; count % sum_lanes != 0; ++count)
-                        last[count] = z[count] = 0.0;  // missing elements add nothing
+                        last[count] = z[count] = 0.0;  // the padding adds 0 to the sums
                 }
                 simd::run<AddProducts>(part, static_cast<const double*>(z), count,
                                        static_cast<double*>(sums.lane[0]),

@@ -1,5 +1,5 @@
-// The point of a uniform grid that is nearest to a row, for multipoint's line search. The search
-// needs two inner products of the point.
+// The point z of a uniform grid that is nearest to a row r, for the line search of multipoint,
+// which needs two inner products of z.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace apscope::detail {
 
-// i / largest, i = -largest..largest.
+// The levels i / largest, i = -largest..largest.
 Row uniform_levels(int largest);
 
-// (2 i + 1 - count) / (count - 1), i = 0..count - 1: from -1 to 1 without 0, for an even count of
-// at least 2.
+// The levels (2 i + 1 - count) / (count - 1), i = 0..count - 1: from -1 to 1 without 0, for an even
+// count of at least 2.
 Row offset_levels(int count);
 
 struct PointProducts {
@@ -30,16 +30,16 @@ std::vector<PointProducts> nearest_point_products(const RowReader& r,
                                                   std::span<const double> levels,
                                                   std::span<const double> units);
 
-// Encodes a row with the levels of nearest_point_products(): codes[i] is the place of z[i] in
+// Encodes a row with the levels of nearest_point_products(): codes[i] is the index of z[i] in
 // `levels`, values[i] = fl(z[i] scale), as encode_levels() computes them for this unit.
 void encode_nearest_points(std::span<const double> r, std::span<const double> levels, double unit,
                            double scale, double* codes, double* values);
 
-// fl(k / largest) without a division, for integers and halves of odd integers, |k| <= largest <=
-// 2^16; reciprocal = fl(1 / largest). The product k reciprocal is off by at most two units in its
-// last place. The remainder of k gives the correction: the high part of q has so few bits that its
-// product is exact, and so is the product of the rest. No such quotient lies near the middle of two
-// numbers.
+// fl(k / largest) without a division, for k that is an integer or half of an odd integer, |k| <=
+// largest <= 2^16; reciprocal = fl(1 / largest). The product k reciprocal is off by at most two
+// units in its last place. The correction is computed from the remainder k - q largest, whose two
+// products are exact, because q is split into two parts with few bits. No such quotient lies near
+// the middle of two fp64 numbers.
 APSCOPE_INLINE double quotient(double k, double largest, double reciprocal) {
     const double q = k * reciprocal;
     const double high =

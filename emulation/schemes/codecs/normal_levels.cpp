@@ -9,9 +9,9 @@ namespace apscope::detail {
 
 namespace {
 
-// The normal distribution at x in [-T, T], by sums of positive terms. Only additions,
-// multiplications, divisions and a square root are used, so the levels are the same on every
-// machine; the C library's exp and erfc do not guarantee that.
+// The normal distribution at x in [-T, T], computed by sums of terms with the same sign. Only
+// additions, multiplications, divisions and a square root are used, so the levels are the same on
+// every machine; the C library's exp and erfc may differ between machines.
 //
 //      density = 1 / (sqrt(2 pi) sum over k of (x^2 / 2)^k / k!)
 //      mass    = integral of the density from 0 to x
@@ -36,7 +36,7 @@ double between(const NormalAt& a, const NormalAt& b) {
            a.x * b.x * mass;
 }
 
-constexpr double rounding = 1e-13;  // above the rounding errors of a sum of variances
+constexpr double rounding = 1e-13;  // larger than the rounding errors of a sum of variances
 
 }  // namespace
 
@@ -44,7 +44,7 @@ std::vector<int> normal_levels(int count, int g) {
     const auto size = static_cast<std::size_t>(g) + 1;
     std::vector<NormalAt> points;
     for (int j = 0; j <= g; ++j) points.emplace_back(normal_level(j, g));
-    std::vector<double> cost(size * size);  // variance between neighbours i < j
+    std::vector<double> cost(size * size);  // variance of rounding to the neighbouring levels i < j
     for (std::size_t i = 0; i < size; ++i) {
         for (std::size_t j = i + 1; j < size; ++j)
             cost[i * size + j] = between(points[i], points[j]);

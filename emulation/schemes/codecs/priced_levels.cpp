@@ -17,8 +17,8 @@ using QuarterLanes = double __attribute__((vector_size(2 * lanes)));
 static_assert(lanes == 8);
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Vectors are not passed by value: the calling convention of 64 bytes depends on the instruction
-// set.
+// Vectors are passed by reference, because the calling convention for values of 64 bytes depends on
+// the instruction set.
 APSCOPE_INLINE void load(const double* x, Lanes& v) { __builtin_memcpy(&v, x, sizeof v); }
 
 APSCOPE_INLINE double least_of(const Lanes& v) {
@@ -31,8 +31,8 @@ APSCOPE_INLINE double least_of(const Lanes& v) {
     return quarter[0][1] < quarter[0][0] ? quarter[0][1] : quarter[0][0];
 }
 
-// behind[r] is added to the totals through the i in lane r of the current vector of j, because only
-// the j in later lanes may use this i.
+// behind[r] is added to the totals whose i is in lane r of the current vector of j, because only
+// the j in later lanes may have this i.
 constexpr double behind[lanes - 1][lanes] = {
     {infinity, 0, 0, 0, 0, 0, 0, 0},
     {infinity, infinity, 0, 0, 0, 0, 0, 0},
@@ -48,12 +48,13 @@ struct Paths {
     std::size_t count;
     double price, doubt;
     double* before;  // F[j] - bend[j]
-    // For every vector of j, the least i that may give one of these j a total within doubt of the
-    // best.
+    // For every vector of j, the least i that may give one of these j a total within `doubt` of the
+    // best total.
     std::uint32_t* lowest;
 };
 
-// The totals of F[j] - bend[j] - price through i, i + 1, ...
+// Sets lane r of `total` to the value whose minimum over i is F[j] - bend[j] - price (formula
+// below), for i + r in place of i.
 APSCOPE_INLINE void totals(const Paths& p, std::size_t i, std::size_t j, Lanes& total) {
     Lanes before, at, above;
     load(p.before + i, before);
@@ -66,9 +67,9 @@ APSCOPE_INLINE void totals(const Paths& p, std::size_t i, std::size_t j, Lanes& 
 //
 //      F[j] - bend[j] = price + min over i of (F[i] - bend[i]) + (at[j] above[i] - at[i] above[j])
 //
-// The loop computes a vector of j at a time. The i inside this vector come last, one after another
-// as their F becomes known; they are needed only if the smallest F of the vector plus the price is
-// not above the largest F.
+// The loop computes one vector of j at a time. The i inside this vector come last, one after
+// another, because their F must be known; they are skipped if the smallest F of the vector plus the
+// price is above the largest F.
 struct WalkPriced {
     static APSCOPE_INLINE void run(const Paths* given) {
         const Paths p = *given;
@@ -80,7 +81,8 @@ struct WalkPriced {
             load(p.above + first, above);
             load(p.bend + first, bend);
             p.lowest[first / lanes] = static_cast<std::uint32_t>(low);
-            // Two minima, because each comparison with a single one would wait for the one before.
+            // There are two minima, because with a single minimum each comparison would wait for
+            // the one before.
             Lanes best = Lanes{} + infinity, other = best;
             std::size_t i = low;
             for (; i + 1 < first; i += 2) {
@@ -108,8 +110,8 @@ struct WalkPriced {
             }
             const Lanes before = best + p.price;
             __builtin_memcpy(p.before + first, &before, sizeof before);
-            // An i that is worse for the last j is worse by as much for all later j, because the
-            // costs satisfy the quadrangle inequality.
+            // An i that is worse than the best i for the last j is at least as much worse for all
+            // later j, because the costs satisfy the quadrangle inequality.
             const double limit = best[lanes - 1] + 2.0 * p.doubt;
             for (bool passes = first + lanes <= p.count; passes && low + lanes <= first;) {
                 Lanes total;
@@ -121,7 +123,7 @@ struct WalkPriced {
     }
 };
 
-// The best i of F[j], and the number of i within doubt of it.
+// Finds the best i of F[j], and the number of i whose totals are within `doubt` of the best total.
 struct StepBack {
     static APSCOPE_INLINE void run(const Paths* given, std::size_t j, std::size_t* from,
                                    std::size_t* near) {
@@ -154,15 +156,17 @@ std::optional<Row> PricedLevels::find(const LevelPoints& points, std::size_t k) 
     before_.resize(n + 2 * lanes, 0.0);
     lowest_.resize(n / lanes + 1, 0.0);
     const double m = static_cast<double>(inner);
-    // The error of a total is at most 2 points.error, because the price is not larger than a cost.
-    // An omitted i can be better only by the rounding errors of three totals. So in each segment
-    // another path can be better, and the best path worse, by that much.
+    // The error of a total is at most 2 points.error, because the price is not larger than the
+    // largest cost. An omitted i can be better only by the rounding errors of three totals. So in
+    // each segment another path can be better by the errors of three totals, and the best path
+    // worse by the same amount.
     const double doubt = 16.0 * points.error * m;
     Paths paths{points.at.data(), points.above.data(), points.bend.data(), n, 0.0, doubt,
                 before_.data(),   lowest_.data()};
 
-    // Costs fall about with the square of the number of segments, so the price at which another
-    // segment pays falls with the cube of this number.
+    // The cost is about inversely proportional to the square of the number of segments, so the
+    // price at which one more segment pays is about inversely proportional to the cube of this
+    // number.
     paths.price = undivided * (price_ > 0.0 ? price_ : 1.0 / (m * m * m));
     double low = 0.0, high = undivided;
     Row levels;

@@ -7,7 +7,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Dekker's product, because the instruction set may have no FMA for the low half of a product.
+// Dekker's exact product, because the instruction set may have no FMA, which would give the low
+// half.
 Pair product(double a, double b) {
     constexpr double splitter = 0x1p27 + 1.0;
     const double p = a * b, as = splitter * a, bs = splitter * b;
@@ -25,7 +26,7 @@ Pair quotient(Pair a, double b) {
 }
 
 constexpr Pair quarter_of_pi{0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55};
-constexpr int terms = 30;  // pi / 4 to this power over its factorial is below 2^-118
+constexpr int terms = 30;  // (pi / 4)^terms / terms! is below 2^-118
 
 }  // namespace
 
@@ -34,7 +35,8 @@ RootsOfUnity::RootsOfUnity(std::size_t n)
     const auto turn = [n](std::size_t steps) {
         const Pair x = product(quarter_of_pi,
                                quotient({static_cast<double>(steps), 0.0}, static_cast<double>(n)));
-        // Taylor's series, the terms of cosine and sine in turn.
+        // Sums the Taylor series of cosine and sine; the powers of x alternate between the two
+        // series.
         Pair power{1.0, 0.0};
         Turn sum{{1.0, 0.0}, {0.0, 0.0}};
         for (int t = 1; t <= terms; ++t) {

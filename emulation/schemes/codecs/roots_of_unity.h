@@ -1,6 +1,6 @@
-// exp(-2 pi i k / n) in fp64, from IEEE operations alone, because C libraries differ in sine and
-// cosine. About 90 bits are computed and rounded once; roots that mirror each other differ only in
-// signs.
+// exp(-2 pi i k / n) in fp64, computed with IEEE operations only, because sine and cosine differ
+// between C libraries. About 90 bits are computed and rounded once; roots that are mirror images of
+// each other differ only in signs and in the exchange of real and imaginary part.
 #pragma once
 
 #include <cstddef>

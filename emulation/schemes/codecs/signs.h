@@ -1,5 +1,5 @@
-// Signs under one scale: one bit per element, including zeros. (In a codebook of -1 and 1, a
-// negative number far below the scale would be a tie.)
+// Signs times one scale: one bit per element, and zeros have a sign too. (In a codebook of -1 and
+// 1, a negative number much smaller than the scale would count as a tie.)
 #pragma once
 
 #include <span>
@@ -8,18 +8,20 @@
 
 namespace apscope::detail {
 
-enum class SignScale { l1, l2, one };  // sum of abs / length, sqrt(sum of squares / length), 1
+// l1: sum of abs / length; l2: sqrt(sum of squares / length); one: 1.
+enum class SignScale { l1, l2, one };
 
-// The scale, an fp32 number, at most the largest; 0 for a row of zeros. Sums have the shape of
-// core/fixed_shape_sum.h. `length` includes padding: zeros after the row.
+// The scale, rounded to a finite fp32 number; with l1 and l2, 0 for a row of zeros. Sums are added
+// in the order of core/fixed_shape_sum.h. `length` is the length of the row plus padding, which
+// consists of zeros after the row.
 double sign_scale(const RowReader& x, SignScale rule, std::size_t length);
 
-// The smallest multiple of W lcm(W, 8) that is at least n, so that W chunks have whole bytes
-// (DeepSpeed).
+// The smallest multiple of W lcm(W, 8) that is at least n, so that each of W chunks of bits is a
+// number of complete bytes, as in DeepSpeed.
 std::size_t padded_length(std::size_t n, std::size_t workers);
 
-// values = scale where x >= 0 (also for -0), otherwise -scale. The payload has a 1 for every x >=
-// 0, and for each of the `padding` zeros after the row.
+// The values are `scale` where x >= 0 (also for -0), otherwise -scale. The payload has a bit 1 for
+// every x >= 0 and for each of the `padding` zeros after the row.
 void encode_signs(Message& m, std::span<const double> x, double scale, std::size_t padding,
                   bool packs);
 

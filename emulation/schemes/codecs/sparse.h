@@ -1,4 +1,4 @@
-// The choice of elements for schemes that send only some of them.
+// The choice of elements for schemes that send only some elements.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace apscope::detail {
 
-// Separates the `count` largest of some sizes, for which keeps() is true, from the others. Of equal
-// sizes, the first are kept.
+// Separates the largest sizes (magnitudes or other numbers >= 0), for which keeps() is true, from
+// the others. Of equal sizes, those with the smallest indices are chosen.
 struct Cutoff {
-    double size = -1.0, index = 0.0;  // size and index of the last element that is kept
+    double size = -1.0, index = 0.0;  // size and index of the last chosen element
 
     bool keeps(double v, double place) const {
         return (v > size) | ((v == size) & (place <= index));
@@ -28,22 +28,22 @@ struct Cutoff {
     static Cutoff of(std::span<const double> row) { return {row[0], row[1]}; }
 };
 
-// The cutoff of n sizes, which are at least 0; visit(f) calls f(i, size of i) for all of them, in
-// order. Up to 2048 sizes are copied and ordered. For more, a histogram of their leading 16 bits
-// shows the bin of the last kept size, and only that bin is searched: if it has few sizes, these
-// are copied and ordered; otherwise the next 16 bits are counted. Sizes with equal bits are taken
-// in order.
+// The cutoff that chooses the `count` largest of n sizes >= 0; visit(f) calls f(i, size of i) for
+// all sizes, in order. Up to 2048 sizes are copied and partially sorted. For more sizes, a
+// histogram of the leading 16 bits gives the bin of the last chosen size, and only that bin is
+// searched further: if it has few sizes, these are copied and partially sorted; otherwise the next
+// 16 bits are counted. Sizes with equal bits are chosen in the order of their indices.
 template <class Visit>
 Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
     if (count >= n) return {};
     if (count == 0) return {std::numeric_limits<double>::infinity(), -1.0};
-    // Copies of this number of sizes take about a byte per element.
+    // Copies of up to this number of sizes take about one byte per element.
     const std::size_t few = n / 16 + (std::size_t{1} << 12);
     Buffer<std::size_t> counts;
-    std::uint64_t leading = 0;  // the bits from `shift` on, common to all searched sizes
+    std::uint64_t leading = 0;  // the bits from bit `shift` on, equal in all searched sizes
     int shift = 64;
     std::size_t searched = n,  // number of sizes that are searched
-        left = count;          // rank among these of the last one that is kept
+        left = count;          // rank, among the searched sizes, of the last chosen size
     const auto is_left = [&](double v) {
         return shift == 64 || bits_cast<std::uint64_t>(v + 0.0) >> shift == leading;
     };
@@ -78,7 +78,7 @@ Cutoff cutoff_of(std::size_t n, std::size_t count, Visit&& visit) {
                      });
     return *end;
 }
-// The cutoff of the magnitudes of a row.
+// The cutoff that chooses the `count` largest magnitudes of a row.
 inline Cutoff cutoff_of_magnitudes(const RowReader& x, std::size_t count) {
     return cutoff_of(x.size, count, [&](auto&& f) {
         for (std::size_t first = 0; first < x.size; first += sum_block) {
@@ -94,7 +94,8 @@ Buffer<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
     const Cutoff cutoff = cutoff_of(n, count, [&](auto&& f) {
         for (std::size_t i = 0; i < n; ++i) f(i, size(i));
     });
-    // One more than `count`: an index that is not selected is overwritten by the next.
+    // The array has one more element than `count`, because an index that is not selected is written
+    // and then overwritten by the next index.
     Buffer<std::size_t> index(std::min(n, count) + 1);
     std::size_t selected = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -105,15 +106,15 @@ Buffer<std::size_t> largest(std::size_t n, std::size_t count, Size&& size) {
     return index;
 }
 
-// The number of elements, of n, that a share keeps: at least one, if there are any.
+// The number of elements in a share of n elements, rounded down, but at least one if n > 0.
 inline std::size_t kept_of(std::size_t n, double share) {
     return n == 0
                ? 0
                : std::max<std::size_t>(1, static_cast<std::size_t>(static_cast<double>(n) * share));
 }
 
-// The bits of an index below n: if packed, as few as suffice (0 if n is 1); otherwise 32, or more
-// if 32 do not suffice.
+// The number of bits of an index below n. If `packed`, this is the smallest possible number (0 if n
+// is 1); otherwise 32, or more if 32 bits are too few.
 inline int place_bits(std::size_t n, bool packed) {
     const int needed = static_cast<int>(std::bit_width(n == 0 ? n : n - 1));
     return packed ? needed : std::max(32, needed);

@@ -1,5 +1,5 @@
-// Statistics of a row, from which schemes choose parameters. Sums have a fixed shape, so they
-// depend only on the values.
+// Statistics of a row, from which schemes choose parameters. The order of additions is fixed
+// (core/fixed_shape_sum.h), so sums depend only on the values.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace apscope::detail {
 
-// block_sum() of term(x), in vector code.
+// Computes the block_sum() of term(x), in vector code.
 template <class Term>
 struct SumTerms {
     static APSCOPE_INLINE void run(const double* x, std::size_t count, const Term* term,
@@ -34,6 +34,7 @@ double block_sum_of(std::span<const double> x, const Term& term) {
     return sum;
 }
 template <class Term>
+// The sum of term(0), ..., term(n - 1), in the order of core/fixed_shape_sum.h.
 double fixed_sum(std::size_t n, Term&& term) {
     double sum = 0.0;
     for (std::size_t first = 0; first < n; first += sum_block) {
@@ -83,7 +84,7 @@ void for_runs(const RowReader& row, std::size_t length, Work&& work) {
         }
         return;
     }
-    const std::size_t runs = sum_block / length;  // runs that are read together
+    const std::size_t runs = sum_block / length;  // number of runs that are read together
     for (std::size_t begin = 0; begin < row.size; begin += runs * length) {
         const std::span<const double> values =
             row.read(begin, std::min(runs * length, row.size - begin));
@@ -92,8 +93,8 @@ void for_runs(const RowReader& row, std::size_t length, Work&& work) {
         }
     }
 }
-// sums_of_runs: for each run of `length` elements, the fixed_sum() of term(x). raise_to_amax:
-// raises amax[run] to the largest magnitude of the run.
+// sums_of_runs() returns, for each run of `length` elements, the fixed_sum() of term(x).
+// raise_to_amax() raises amax[run] to the largest magnitude of the run.
 template <class Term>
 Row sums_of_runs(const RowReader& row, std::size_t length, Term&& term) {
     Row sums((row.size + length - 1) / length, 0.0);
@@ -121,7 +122,7 @@ inline double amax_of(const RowReader& row) {
 
 inline constexpr auto square = [](double x) { return x * x; };
 
-// 2^exponent x, rounded once.
+// Multiplies by 2^exponent, with one rounding.
 class Power {
 public:
     explicit Power(int exponent) : exponent_(exponent), factor_(std::ldexp(1.0, exponent)) {}

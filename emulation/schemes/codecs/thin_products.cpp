@@ -8,12 +8,13 @@ namespace apscope::detail {
 
 namespace {
 
-// The columns that a vector holds: of a thin matrix, padded with zeros, or of M.
+// The number of columns in a vector: columns of a thin matrix, padded with zeros, or of M.
 constexpr std::size_t lanes = 8;
-constexpr std::size_t few = 4;  // rows of M that are computed together
-// The columns of M that are computed together: for few rows they fit the first-level cache.
+constexpr std::size_t few = 4;  // number of rows of M that are computed together
+// The number of columns of M that are computed together. The parts of `few` rows fit the
+// first-level cache.
 constexpr std::size_t strip = 512;
-// The numbers of a thin matrix that fit the second-level cache.
+// The number of elements of a thin matrix that fit the second-level cache.
 constexpr std::size_t in_cache = std::size_t{1} << 14;
 
 using Lanes = double __attribute__((vector_size(8 * lanes)));

@@ -37,7 +37,7 @@ namespace {
 struct Rounded {
     double *values, *bias, *variance, *levels;
 };
-// Rounds elements under one norm, which is above 0.
+// Rounds elements that share one norm, which is above 0.
 struct RoundUnderNorm {
     static APSCOPE_INLINE void run(const double* in, const double* words, std::size_t count,
                                    double norm, double levels, double words_count,
@@ -47,9 +47,10 @@ struct RoundUnderNorm {
 #pragma GCC ivdep  // the results do not overlap the inputs
         for (std::size_t i = 0; i < count; ++i) {
             const double g = in[i], size = std::abs(g), unclipped = levels * size / norm;
-            const double u = levels < unclipped ? levels : unclipped;  // a norm may be rounded down
+            // The norm may be rounded down, so u is clipped.
+            const double u = levels < unclipped ? levels : unclipped;
             const double level = std::floor(u);
-            // The number of words, of 2^N, that round up.
+            // Of 2^N possible random words, this number rounds up.
             const double up = std::floor((u - level) * words_count);
             const double drawn = level + (up + words[i] >= words_count ? 1.0 : 0.0),
                          p = up / words_count;
@@ -74,7 +75,7 @@ void quantize_uniform(std::span<const double> in, std::span<double> out, const U
         const std::size_t group_end = std::min(begin + random_group, in.size());
         double* words = drawn;
         random_words(stream, first + begin, group_end - begin, words);
-        for (std::size_t i = begin; i < group_end;) {  // one bucket after another
+        for (std::size_t i = begin; i < group_end;) {  // each pass handles one bucket
             const std::size_t bucket = (first + i) / grid.bucket,
                               left = grid.bucket - (first + i) % grid.bucket;
             const std::size_t count = std::min(left, group_end - i);
@@ -102,7 +103,7 @@ void encode_uniform_row(Message& m, std::span<const double> x, const UniformGrid
     m.payload_bits = grid.payload_bits(x.size());
     m.side_bits = 32 * norms.size();
     if (!packs) return;
-    BitWriter bits;  // a level is sent as its distance from the lowest
+    BitWriter bits;  // a level is sent as its distance from the lowest level
     for (const double level : m.codes)
         bits.put(static_cast<std::uint64_t>(level + grid.levels), grid.code_bits());
     m.payload = bits.take();

@@ -1,5 +1,5 @@
-// Uniform levels over the norm of a bucket of consecutive elements, rounded stochastically
-// (docs/definitions.md, section 8): levels -s..s, evenly spaced over -norm..norm (QSGD).
+// Stochastic rounding to uniform levels relative to the norm of a bucket of consecutive elements,
+// as in QSGD (docs/definitions.md, section 8): the levels -s..s are evenly spaced over -norm..norm.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,9 @@ namespace apscope::detail {
 
 enum class BucketNorm { l2, max };
 struct UniformGrid {
+    // s: the number of positive levels.
     int levels = 7;
+    // The number of elements that share a norm.
     std::size_t bucket = 512;
     int random_bits = 32;
     BucketNorm norm = BucketNorm::l2;
@@ -25,18 +27,18 @@ struct UniformGrid {
     }
 };
 
-// The norm of each bucket of a row, an fp32 number.
+// The norm of each bucket of a row, rounded to a finite fp32 number.
 Row bucket_norms(const RowReader& row, const UniformGrid& grid);
 
 // Rounds `in`, the finite elements first .. first + in.size() - 1 of a row, to the decoded values y
-// in `out`. Also writes E[y] - x, Var[y] and the signed level of each element. norms: the
-// bucket_norms() of the row.
+// in `out`. Also writes E[y] - x to `bias`, Var[y] to `variance` and the signed level of each
+// element to `levels`. norms: the bucket_norms() of the row.
 void quantize_uniform(std::span<const double> in, std::span<double> out, const UniformGrid& grid,
                       std::span<const double> norms, const RandomStream& stream, std::size_t first,
                       std::span<double> bias, std::span<double> variance, std::span<double> levels);
 
-// Encodes finite elements first .. first + x.size() - 1 of a row into m: levels and signs, with the
-// norms of all buckets as side information.
+// Encodes the finite elements first .. first + x.size() - 1 of a row. The message m has levels and
+// signs, and the norms of all buckets as side information.
 void encode_uniform_row(Message& m, std::span<const double> x, const UniformGrid& grid,
                         std::span<const double> norms, const RandomStream& stream, bool packs,
                         std::size_t first);

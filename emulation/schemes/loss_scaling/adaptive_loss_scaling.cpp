@@ -1,16 +1,18 @@
-// adaptive_loss_scaling: a power of two per tensor, from the distribution of its elements, such
-// that a share T (`target`) of them underflows: P(|l0 g| < u_min) = T. u_min is the smallest
-// magnitude that does not count as an underflow, H the headroom factor (headroom.h).
+// adaptive_loss_scaling: a power of two l per tensor, computed from the distribution of the
+// elements, such that a share T (`target`) of the elements underflows: P(|l0 g| < u_min) = T. u_min
+// is the smallest magnitude that does not count as an underflow, H the headroom factor
+// (headroom.h).
 //
 //      g ~ N(0, sigma^2)          l0 = u_min / (sqrt(2) erfinv(T) sigma)
 //      ln |g| ~ N(mu, sigma^2)    l0 = exp(ln u_min - mu - sqrt(2) erfinv(2 T - 1) sigma)
 //      both                       l  = 2^floor(log2 min(max(l0, 1), upper, u_max / (H amax)))
 //
-// The parameters follow from the moments of all workers' elements. Normal: sigma^2 = mean g^2, as
-// in ada-loss' rule for layers, which does not subtract the mean. Lognormal: sigma^2 = ln(mean g^2
-// / mean(abs g)^2), mu = ln mean(abs g) - sigma^2 / 2. An all-zero tensor has l = 1. Every
-// `interval` steps the scale is computed again. This is the rule for casts; for layers' scales in
-// backpropagation see apscope.studies.activation_scales.
+// The parameters follow from the moments of all workers' elements. For the normal distribution,
+// sigma^2 = mean g^2, as in ada-loss' rule for layers, which does not subtract the mean. For the
+// lognormal distribution, sigma^2 = ln(mean g^2 / mean(abs g)^2) and mu = ln mean(abs g) - sigma^2
+// / 2. An all-zero tensor has l = 1. The scale is computed every `interval` steps. This is
+// ada-loss' rule for casts; for the scales of layers in backpropagation see
+// apscope.studies.activation_scales.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -32,12 +34,12 @@ struct AdaptiveRule {
     double u_min, u_max, target, upper;
     Headroom headroom;
 
-    // floor(log2 l0), from the statistics of a tensor that is not all zero.
+    // floor(log2 l0) of a tensor with `count` finite elements that are not all zero.
     int unbounded(double count, const AgreedStatistics& s) const {
         const double magnitude = s.sum_absolute / count, square = s.sum_squares / count;
         if (!lognormal)
             return std::ilogb(u_min / (std::sqrt(2.0) * inverse_erf(target) * std::sqrt(square)));
-        // sigma^2 / ln 2, and sigma in binades.
+        // `ratio` is sigma^2 / ln 2, and `sigma` is in binades.
         const double ratio = std::max(fixed_log2(square / (magnitude * magnitude)), 0.0);
         const double sigma = std::sqrt(ratio * 0.69314718055994531) * 1.4426950408889634;
         const double l = fixed_log2(u_min) - fixed_log2(magnitude) + 0.5 * ratio -
@@ -58,15 +60,15 @@ struct AdaptiveRule {
 struct Memory {
     struct Chosen {
         int exponent = 0;
-        long age = 0;  // steps since the choice; 0: choose again
+        long age = 0;  // number of steps since the choice; 0: the next step chooses again
         auto members() { return std::tie(exponent, age); }
     };
-    std::map<std::string, Chosen> scales;  // by the tensor's name
+    std::map<std::string, Chosen> scales;  // the key is the tensor's name
 
     void fields(Fields& f) { f.each("scale", scales); }
 };
 
-// The value of a key: `format` for the format's limit, or a positive number.
+// The value of a key: the format's limit of_format for the word `format`, or a positive number.
 double limit(const SchemeArguments& arguments, std::string_view key, double of_format) {
     return arguments.text(key) == "format" ? of_format : arguments.scale(key);
 }

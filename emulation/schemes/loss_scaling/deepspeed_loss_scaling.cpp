@@ -1,20 +1,21 @@
-// deepspeed_loss_scaling: the DynamicLossScaler of DeepSpeed. S starts at `init`; `left` is the
-// number of overflows until S falls, at first `hysteresis`; i counts steps from 0, `last` is the
-// step of the last overflow, -1 at first.
+// deepspeed_loss_scaling: the DynamicLossScaler of DeepSpeed. S starts at `init`. `left` is the
+// number of overflows until S falls and starts at `hysteresis`; i is the number of the step, from
+// 0; `last` is the i of the last overflow and starts at -1.
 //
 //      overflow    the step is dropped
 //                  if left = 1:  S = max(S / factor, min_scale)
 //                  else:         left = left - 1
 //                  last = i
-//      none        if the growth test holds:                 S = factor S
-//                  in that case, or consecutive_hysteresis:  left = hysteresis
+//      otherwise   if the growth test holds:                 S = factor S
+//                  if so, or with consecutive_hysteresis:    left = hysteresis
 //
-// The growth test depends on `version`. 2025 (the class since June 2025, the fused optimizers since
-// 2020): i - last - 1 is a positive multiple of `window`. 2020 (the class before that): i - last is
-// a multiple of `window`. If an overflow would lower S (left = 1) when S is already min_scale,
-// DeepSpeed raises an error: at_minimum=stop then drops this step and every later one; with keep
-// (raise_error_at_min_scale=False) training goes on. DeepSpeed keeps S in fp64 and multiplies the
-// loss in fp32, so the scale in force is fl32(S).
+// The growth test depends on `version`. With version=2025 (the class since June 2025, the fused
+// optimizers since 2020), i - last - 1 must be a positive multiple of `window`. With version=2020
+// (the class before June 2025), i - last must be a multiple of `window`. If an overflow would lower
+// S (left = 1) when S is already min_scale, DeepSpeed raises an error, for which at_minimum=stop
+// drops this step and every later one; with at_minimum=keep (raise_error_at_min_scale=False)
+// training goes on. DeepSpeed stores S in fp64 and multiplies the loss in fp32, so a step uses the
+// scale fl32(S).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -33,7 +34,7 @@ constexpr std::array<std::string_view, 2> versions{"2025", "2020"},
 
 struct Memory {
     double scale = 1.0;
-    long left = 0;  // overflows until the scale falls
+    long left = 0;  // number of overflows until the scale falls
     long i = 0,     // number of this step
         last = -1;  // number of the step of the last overflow
     bool stopped = false;

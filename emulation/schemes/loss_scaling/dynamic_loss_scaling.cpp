@@ -1,10 +1,10 @@
 // dynamic_loss_scaling: the state machine of torch.amp.GradScaler.
 //
-// S starts at `init`. If an element of the reduced gradient, or of a worker's gradient before it,
-// is not finite, the step is skipped and S becomes fl32(S backoff). After growth_interval steps
-// without a skip, S becomes fl32(S growth) if that is finite. The scale in force at a step is S
-// before its update. With S = 0 every scaled gradient is 0, which is finite, so the step is not
-// skipped, as in torch, and the result is 0 / 0 = NaN.
+// S starts at `init`. If an element of a worker's gradient or of the reduced gradient is not
+// finite, the step is skipped and S becomes fl32(S backoff). After growth_interval steps without a
+// skipped step, S becomes fl32(S growth) if this number is finite. A step uses S before the step's
+// update. With S = 0 every scaled gradient is 0, which is finite, so the step is not skipped, as in
+// torch, and the result is 0 / 0 = NaN.
 #include "emulation/schemes/shared/float_scheme.h"
 #include "emulation/schemes/shared/loss_scale.h"
 

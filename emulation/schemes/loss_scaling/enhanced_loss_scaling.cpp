@@ -1,10 +1,11 @@
-// enhanced_loss_scaling: torch's dynamic loss scale with a minimum that a schedule raises, and with
+// enhanced_loss_scaling: torch's dynamic loss scale with a minimum that a schedule sets, and with
 // stochastic rounding.
 //
 //      S(t) = max(S, S_min(t)), then as dynamic_loss_scaling
 //
-// An overflow at the minimum drops its step, but does not lower the scale: in a format with few
-// subnormals one outlier would otherwise flush all other elements to 0 for thousands of steps.
+// An overflow when S is at the minimum drops the step, but does not lower the scale: in a format
+// with few subnormals, one outlier would otherwise flush all other elements to 0 for thousands of
+// steps.
 #include <algorithm>
 #include <stdexcept>
 
@@ -22,7 +23,7 @@ namespace {
                                 "fp32 numbers (such as 0:1024/5000:8192)");
 }
 
-// Reads STEP:VALUE/STEP:VALUE..., with ascending steps; or none.
+// Reads STEP:VALUE/STEP:VALUE..., with ascending steps, or the word `none`.
 MinimumSchedule read_schedule(const std::string& text) {
     MinimumSchedule schedule;
     if (text == "none") return schedule;

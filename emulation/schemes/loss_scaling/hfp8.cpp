@@ -1,8 +1,8 @@
-// hfp8 is Hybrid FP8 for gradients. Messages are in the format 1-5-2 (hfp8:e5m2) under a constant
+// hfp8 is Hybrid FP8 for gradients. Messages are in the format 1-5-2 (hfp8:e5m2) with a constant
 // loss scale; partial sums are in a 16-bit float with six exponent bits, 1-6-9 (dlfloat16). For
-// sums in chunks, give the topology `hierarchical:CHUNK`. The forward format 1-4-3 with bias 11 is
-// hfp8_forward without subnormals, and e4m3b11fnuz with them. For residuals of weights see
-// apscope.studies.weight_updates.
+// sums in chunks, give the topology `hierarchical:CHUNK`. HFP8's format of the forward pass, 1-4-3
+// with bias 11, is the format hfp8_forward without subnormals and e4m3b11fnuz with subnormals. For
+// the residuals of weights see apscope.studies.weight_updates.
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {

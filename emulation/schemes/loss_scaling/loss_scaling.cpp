@@ -1,8 +1,8 @@
 // loss_scaling: one constant scale for every tensor and step.
 //
 // scale=largest is the power of two that aps would choose from the largest amax of all selected
-// tensors and steps. scale=best is the power of two whose sums have the least error, found by a
-// search over all steps, for each topology. Both are known only in hindsight.
+// tensors and steps. scale=best is the power of two whose sums have the least error over all steps;
+// it depends on the topology. Both scales require the gradients of all steps in advance.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -14,7 +14,8 @@ namespace apscope::detail {
 
 namespace {
 
-// Refuses a key that has a meaning only with another value of `scale`.
+// Refuses a value, other than the default, of a key that has a meaning only with another value of
+// `scale`.
 void refuse_unless_default(const SchemeArguments& arguments, const char* key, const char* usual,
                            const char* belongs_to) {
     if (arguments.text(key) == usual) return;
@@ -32,7 +33,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
         refuse_unless_default(arguments, "rule", "ceil", "scale=largest");
         refuse_unless_default(arguments, "headroom", "workers", "scale=largest");
         SchemeParts parts = float_scheme(arguments, 0);
-        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): float_scheme makes one
+        // NOLINTNEXTLINE(bugprone-unchecked-optional-access): float_scheme() sets float_encoder
         parts.choice.choose = choose_best_constant(*parts.encoding.float_encoder, by);
         parts.choice.joins_tensors = parts.choice.looks_ahead = true;
         return parts;

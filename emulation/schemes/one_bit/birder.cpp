@@ -3,17 +3,18 @@
 //
 //      m_w    = beta m_w + (1 - beta) g_w       in fp32
 //      b_w    = beta b_w + (1 - beta) |g_w|     in fp32, so |m_w| <= b_w
-//               max(that, the last b_w)         with amsgrad
+//      b_w    = max(b_w, b_w of the last step)  with amsgrad
 //      u_w    = m_w / b_w                       0 where b_w = 0
 //      sent_w = Q(u_w)                          Q(u) = +1 with probability (1 + u) / 2, else -1
-//      answer = Q(mean of sent_w)               chunk c of ceil(n / W) elements drawn by worker c
+//      answer = Q(mean of sent_w)               worker c rounds chunk c of ceil(n / W) elements
 //
-// Both draws are unbiased: E[answer] = mean of u_w, Var[answer] = 1 - (mean of u_w)^2. An element
-// that is 0 for all workers is drawn as +1 or -1 with equal probability. group = G > 1: the u of G
-// consecutive workers are averaged first, in full precision (as a node can on its fast links), and
-// worker j of a node draws and sends chunk j of ceil(n / G) elements for the node. The reduced sum
-// is W answer. own_nmse and own_cosine compare with u_w. The update rule and the hierarchy are
-// recalled from the paper, not checked against its text.
+// Both roundings are unbiased: E[answer] = mean of u_w, Var[answer] = 1 - (mean of u_w)^2. An
+// element that is 0 for all workers becomes +1 or -1 with equal probability. With group = G > 1,
+// the u_w of G consecutive workers, which form a node, are averaged first, in full precision, as a
+// node can do on its fast links; worker j of a node then rounds and sends chunk j of ceil(n / G)
+// elements for the node. The reduced sum is W answer. The columns own_nmse and own_cosine compare
+// with u_w. The update rule and the hierarchy were written from memory of the paper, not checked
+// against its text.
 #include <algorithm>
 #include <cmath>
 
@@ -49,8 +50,8 @@ void take_moments(std::span<double> m, std::span<double> b, std::span<const doub
     }
 }
 
-// For every worker, the mean over its node of `group` consecutive workers; the last node may be
-// smaller.
+// For every worker, the mean of u over the worker's node of `group` consecutive workers; the last
+// node may be smaller.
 void node_means(const Rows& u, std::size_t group, Rows& means) {
     means.resize(u.size());
     for (std::size_t first = 0; first < u.size(); first += group) {
@@ -65,8 +66,8 @@ void node_means(const Rows& u, std::size_t group, Rows& means) {
     }
 }
 
-// Elements first .. first + count - 1 of a row. At each hop a worker draws one chunk, with its
-// random words 0, 1, ...
+// Elements first .. first + count - 1 of a row. At each hop a worker rounds one chunk, with the
+// worker's random words 0, 1, ...
 struct Chunk {
     std::size_t first, count;
 };
@@ -74,8 +75,9 @@ Chunk chunk_of(std::size_t n, std::size_t parts, std::size_t part) {
     const std::size_t size = (n + parts - 1) / parts, first = std::min(part * size, n);
     return {first, std::min(size, n - first)};
 }
-// Calls work(part, begin, count, word) for the chunks in a piece of `count` elements: elements
-// begin .. begin + count - 1 of the piece, with words from `word` on.
+// Calls work(part, begin, count, word) for every chunk that overlaps a piece of `count` elements:
+// elements begin .. begin + count - 1 of the piece belong to chunk `part` and use the random words
+// from `word` on.
 template <class Work>
 void for_chunks(const Place& place, std::size_t count, std::size_t parts, Work&& work) {
     for (std::size_t part = 0; part < parts; ++part) {
@@ -92,12 +94,14 @@ void draw(Message& m, std::span<const double> u, const TrainingStep& step, std::
                   step.packs, first);
 }
 
-// Fills the message of a worker's node, whose members draw a chunk each; p.x is the node's mean.
+// Makes the message of a worker's node, in which each member rounds one chunk; p.x is the node's
+// mean.
 void node_message(Message& m, const RowPiece& p, std::size_t group) {
     const std::size_t first = p.worker / group * group,
                       members = std::min(group, static_cast<std::size_t>(p.step.workers) - first);
     thread_local Message part;
-    // No moments: all members of a node have the same draws, so their variances do not add up.
+    // The message has no moments: all members of a node have the same message, so the variance of
+    // the sum is not the sum of their variances.
     m.prepare(p.x.size(), false, false);
     for_chunks(p.place, p.x.size(), members,
                [&](std::size_t j, std::size_t begin, std::size_t count, std::size_t word) {

@@ -4,13 +4,13 @@
 //      s = <r, z> / |z|^2                  the pair (s, z) with the least |r - s z|^2 is sent
 //      r = r - s z                         for the next point (points.h)
 //
-// The grid has the levels i / L, i = -L..L, L = 2^(bits-1) - 1, so that 0 stays 0, because
-// gradients have many zeros. The paper's grid (zero=false) has all 2^bits levels from -1 to 1, (2 i
-// - c) / c, c = 2^bits - 1, i = 0..c, and no 0; with bits = 1 both grids are -1 and 1. The search
-// tries a = amax i / search, i = search..1, and keeps the first of equals. s is an fp32 number,
-// local to a worker. With bits = 1, a point is `sign` with the l1 scale. The nearer of two levels
-// is chosen in fp64: the upper one if (r / a - lower) / (upper - lower) >= 1/2, each operation
-// rounded.
+// The grid has the levels i / L, i = -L..L, L = 2^(bits-1) - 1, so that a gradient's many zeros
+// stay 0. The paper's grid (zero=false) has all 2^bits levels from -1 to 1, (2 i - c) / c, c =
+// 2^bits - 1, i = 0..c, and no 0; with bits = 1 both grids are -1 and 1. The search tries a = amax
+// i / search, i = search..1, and takes the first of equally good a. s is an fp32 number, local to a
+// worker. With bits = 1, a point is the message of `sign` with the l1 scale. The nearer of two
+// levels is chosen in fp64: the upper level if (r / a - lower) / (upper - lower) >= 1/2, where each
+// operation is rounded.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,7 +28,7 @@ namespace apscope::detail {
 
 namespace {
 
-// The grid's unit a and the factor s of a point.
+// The unit a of the grid and the factor s of a point.
 struct Choice {
     double unit = 0.0, scale = 0.0;
 };

@@ -8,11 +8,11 @@
 //      E   = V - C(V)
 //      m   = C(V)
 //
-// Padding to a multiple of W lcm(W, 8) is part of every scale and has errors of its own. For the
-// first `warmup` steps the momentum is sent in a float format, without errors, and added exactly.
-// The variance, frozen after the warm-up, belongs to the optimizer. The payload is that of the
-// first phase; the second moves as many bits again, as a ring does. own_nmse and own_cosine compare
-// with m_w.
+// v_w is padded to a multiple of W lcm(W, 8); the padding counts in every scale and has its own
+// errors. In the first `warmup` steps the momentum is sent in a float format, without error
+// feedback, and added exactly. Adam's variance, which is constant after the warm-up, belongs to the
+// optimizer. The payload is that of phase 1; phase 2 has the same number of bits. The columns
+// own_nmse and own_cosine compare with m_w.
 #include <algorithm>
 #include <array>
 
@@ -44,10 +44,10 @@ struct Memory {
 };
 
 struct Phases {
-    bool warm = false;  // the momentum is sent in a float format
-    Row scales;         // scale of each worker's v
+    bool warm = false;  // warm-up: the momentum is sent in a float format
+    Row scales;         // scale of each worker's v_w
     Row answers;        // scale of each chunk of V
-    Row padding;        // v after the tensor's end, worker by worker
+    Row padding;        // elements of v_w after the end of the tensor, for one worker after another
 
     void fields(Fields& f) {
         f.numbers("warm", warm);
@@ -70,7 +70,7 @@ struct AddSigns {
     }
 };
 
-// The part of v after the first `elements`, which consists only of errors.
+// The elements of v_w after the first `elements`, which consist only of errors.
 class Padding {
 public:
     Padding(State& state, std::size_t workers, std::size_t elements)
@@ -78,7 +78,7 @@ public:
           elements_(elements), workers_(workers) {}
 
     std::size_t length() const { return server_.size() - elements_; }
-    // A reader of the row with its padding.
+    // A reader of worker w's row, followed by the padding.
     RowReader behind(const RowReader& row, std::size_t w) const {
         return {server_.size(),
                 [&row, w, this, padded = Row()](std::size_t first, std::size_t count) mutable {
@@ -108,7 +108,8 @@ private:
     std::size_t elements_, workers_;
 };
 
-// Computes the scales of both phases. The server's errors become V, which answer() and keep() use.
+// Computes the scales of both phases. Replaces the server's error E by V, which answer() and keep()
+// use.
 Phases measure(State& state, std::span<const RowReader> rows) {
     Phases phases;
     const std::size_t workers = rows.size(), elements = rows[0].size;
@@ -142,7 +143,7 @@ Phases measure(State& state, std::span<const RowReader> rows) {
     return phases;
 }
 
-// The sum that all workers get: W C(V).
+// Computes the sum that all workers get, W C(V).
 void answer(const SentPieces& s, Row& sum) {
     const Row &server = s.state.of<Memory>().server_error, &answers = s.theta.of<Phases>().answers;
     const std::size_t chunk = server.size() / s.workers();
@@ -214,21 +215,21 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
         const Phases& phases = p.theta.of<Phases>();
         if (phases.warm) {
             encode_float_row(p, 1.0, grid, m);
-            m.grid_use.reset();  // the scheme's grid is signs
+            m.grid_use.reset();  // not counted, because the scheme's grid is `sign`
             return;
         }
         const double scale = phases.scales.at(p.worker);
         const std::size_t padding = phases.padding.size() / phases.scales.size();
         if (p.place.first + p.x.size() < p.place.size || padding == 0) {
             encode_signs(m, p.x, scale, 0, p.packs());
-        } else {  // the signs of the padding follow the last piece
+        } else {  // the last piece is followed by the signs of the padding
             Row padded_row(p.x.begin(), p.x.end());
             const double* tail = phases.padding.data() + p.worker * padding;
             padded_row.insert(padded_row.end(), tail, tail + padding);
             encode_signs(m, padded_row, scale, 0, p.packs());
             m.values.resize(p.x.size());
         }
-        // The scales of the worker's row and of the worker's chunk.
+        // Two fp32 numbers: the scales of the worker's row and of the worker's chunk.
         m.side_bits = m.tensor_bits = 64;
     };
     scheme.encoding.reduce = [](const SentPieces& s, Row& sum) {

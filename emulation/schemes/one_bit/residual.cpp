@@ -1,5 +1,6 @@
-// residual(SPEC): the inner scheme encodes the row, then the error that is left, and so on,
-// `points` times in all (points.h). Three bf16 encodings with scale 1 represent an fp32 number.
+// residual(SPEC): the inner scheme encodes the row, then the remaining error, and so on, at most
+// `points` times in all (points.h). The sum of three bf16 encodings with scale 1 represents an fp32
+// number.
 #include <stdexcept>
 
 #include "emulation/schemes/definition.h"

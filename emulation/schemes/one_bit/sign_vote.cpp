@@ -1,7 +1,7 @@
 // sign_vote: every worker sends the signs of its gradient (signSGD) or of its momentum (Signum),
 // and the server answers with the majority's signs.
 //
-//      m_w    = beta m_w + (1 - beta) g_w      beta = 0: the gradient itself, nothing is remembered
+//      m_w    = beta m_w + (1 - beta) g_w      beta = 0: the gradient itself, without a state
 //      sent_w = sign(m_w)                      sign(0) = +1
 //      vote   = sign(sum of sent_w)
 //
@@ -47,7 +47,7 @@ SchemeDefinition sign_vote_definition() {
                 scheme.grid = "sign";
                 scheme.topology = reductions::vote;
                 scheme.transport.code_bits = 1;
-                // The bits of the answer.
+                // The number of bits per element of the answer.
                 scheme.transport.sum_bits = [tie](int workers) {
                     return tie == 0.0 && workers % 2 == 0 ? 2 : 1;
                 };

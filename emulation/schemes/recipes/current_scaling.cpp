@@ -1,17 +1,18 @@
-// current_scaling: the scale is computed from the values that are sent.
+// current_scaling: the scale is computed from the amax of the values to be sent.
 //
-//      S = fl32(largest / max(amax, eps))      at most FLT_MAX; 1 if that maximum is 0
+//      S = fl32(largest / max(amax, eps))      at most FLT_MAX; 1 if amax and eps are 0
 //          2^floor(log2 S)                     with pow2, so largest / 2 < amax S <= largest
 //      c = saturating round(S g)
 //
-// nonfinite=one: S = 1 if an element is not finite. This is Transformer Engine's rule for an amax
-// that is infinite or NaN; but the kernels there take the maximum with fmaxf, which ignores a NaN
-// next to a number, and here every NaN counts. nonfinite=finite: the amax of the finite elements.
+// With nonfinite=one, S = 1 if an element is not finite. This is Transformer Engine's rule for an
+// amax that is infinite or NaN; but its kernels take the maximum with fmaxf, which ignores a NaN if
+// the other argument is a number, whereas here every NaN counts. With nonfinite=finite, the amax is
+// that of the finite elements.
 //
-// agree=max: amax over all workers; any topology adds the codes in fp32. agree=local: each worker
-// has a scale of its own. block=N: each run of N elements of a worker's flattened tensor, or of the
-// tensor's bucket, has a scale of its own. Messages with such local scales are gathered, decoded
-// and added in fp32, because their codes have no common scale.
+// With agree=max, the amax is taken over all workers, and any topology adds the codes in fp32. With
+// agree=local, each worker has its own scale. With block=N, each run of N elements of a worker's
+// flattened tensor, or of the tensor's bucket, has its own scale. Messages with local scales are
+// gathered, decoded and added in fp32, because their codes have no common scale.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -2,14 +2,15 @@
 // the tensor is needed before the cast.
 //
 //      c_t     = saturating round(S_t g_t)                 S_0 = 1
-//      a_t     = amax of g_t over all workers              infinity, or as `nonfinite` says, with
-//                                                          elements that are not finite
+//      a_t     = amax of g_t over all workers              if elements are not finite, infinity or
+//                                                          the value that `nonfinite` gives
 //      A       = max of the last H of a_t, a_(t-1), ...    algo=max
 //                a_t                                       algo=most_recent
 //      S_(t+1) = fl32(fl32(largest 2^-margin) / A)         at most FLT_MAX; S_t unless 0 < A < inf
 //
-// So a spike saturates at its own step and keeps the scale low for H steps. A NaN in the history is
-// ignored. zero=skip: a tensor of zeros does not change scale and history.
+// So a sudden large gradient saturates at its step and, with algo=max, makes the scale small for
+// the next H steps. algo=max ignores a NaN in the history. With zero=skip, a tensor of zeros does
+// not change scale and history.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -21,7 +22,7 @@ namespace apscope::detail {
 
 namespace {
 
-struct Memory {  // by the tensor's name
+struct Memory {  // the maps have the tensor's name as key
     std::map<std::string, double> scale;
     std::map<std::string, Row> history;
 
@@ -37,7 +38,7 @@ struct Delayed {
     std::size_t history;
     bool most_recent, skips_zero;
     double largest;       // the format's largest value times 2^-margin
-    Nonfinite nonfinite;  // the amax of a tensor with elements that are not finite
+    Nonfinite nonfinite;  // rule for the amax of a tensor with elements that are not finite
 
     Decision next(const AgreedStatistics& s, Row& past, double& scale) const {
         const Decision decision = scale_of(scale);
@@ -79,9 +80,9 @@ SchemeDefinition delayed_scaling_definition() {
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
             constexpr std::array<std::string_view, 2> algos{"max", "most_recent"},
                 zeros{"enter", "skip"};
-            constexpr std::array<std::string_view, 3> specials{"infinity", "nan",
-                                                               "finite"};  // as in Nonfinite
-            SchemeParts scheme = float_scheme(arguments, 32);              // the amax
+            // The texts have the order of enum Nonfinite.
+            constexpr std::array<std::string_view, 3> specials{"infinity", "nan", "finite"};
+            SchemeParts scheme = float_scheme(arguments, 32);  // 32 bits for the agreed amax
             const Delayed rule{static_cast<std::size_t>(arguments.integer("history", 1, 1 << 20)),
                                arguments.choice("algo", algos) == "most_recent",
                                arguments.choice("zero", zeros) == "skip",

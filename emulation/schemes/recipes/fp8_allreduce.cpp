@@ -1,5 +1,4 @@
-// fp8_allreduce: gradients that are added in the format they are sent in, under one scale for all
-// workers.
+// fp8_allreduce: gradients are added in the format of the messages, with one scale for all workers.
 //
 //      a   = amax over all workers and elements            infinite if any element is not finite
 //      S   = fl32(2^floor(log2(largest / a)) / sqrt(W))    the last step's S (at first 1) if a is 0
@@ -7,9 +6,9 @@
 //      c_w = saturating round(S g_w)
 //      y   = (sum of c_w) / S                              summed in the format, with saturation
 //
-// sqrt(W) is room enough for gradients that are independent between workers, and too little for
-// equal ones. The exponent is exact and at most 127. The key `headroom` can replace sqrt(W) by
-// W or 1.
+// The room sqrt(W) suffices for gradients that are independent between workers, and is too little
+// for equal gradients. The exponent floor(log2(largest / a)) is computed exactly and is at most
+// 127. The key `headroom` can replace sqrt(W) by W or 1.
 #include <algorithm>
 #include <cmath>
 
@@ -21,7 +20,7 @@ namespace apscope::detail {
 namespace {
 
 struct Memory {
-    std::map<std::string, double> scale;  // by the tensor's name
+    std::map<std::string, double> scale;  // the key is the tensor's name
 
     void fields(Fields& f) { f.each("scale", scale); }
 };
@@ -46,7 +45,7 @@ SchemeDefinition fp8_allreduce_definition() {
             {headroom_key("sqrt_workers", "room left for the sum: sqrt_workers, workers or one")},
             {.overflow = "saturate"}),
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-            SchemeParts scheme = float_scheme(arguments, 32);  // the amax
+            SchemeParts scheme = float_scheme(arguments, 32);  // 32 bits for the agreed amax
             scheme.memory.keeps = true;
             scheme.choice.choose = choose_each([headroom = headroom_of(arguments),
                                                 largest = arguments.format->largest()](

@@ -1,17 +1,17 @@
-// fp8_two_shot: two phases of an 8-bit float format under real scales, the sum between them in
-// fp32.
+// fp8_two_shot: two phases with an 8-bit float format and scales that are not powers of two; the
+// sum between the phases is in fp32.
 //
-//      a  = amax of the group           1 if that is 0 or NaN
+//      a  = amax of the group           1 if the amax is 0 or NaN
 //      S  = fl32(M fl32(1 / a))         M: the format's largest value
 //      c  = round(fl32(x S))            to nearest, ties to even
 //      x' = fl32(c fl32(1 / S))         the decoded value
-//      y  = sum of the workers' x'      in fp32, in rank order; then encoded and decoded likewise
+//      y  = sum of the workers' x'      in fp32, in rank order; y is then encoded in the same way
 //
-// A group is, with group=0, the worker's tensor in the first phase, and in the second each shard of
-// ceil(n / W) elements of the sum (worker s has shard s); with group=N, every N elements of the
-// tensor in both phases; with group=row, each of the tensor's slices along the first axis. A group
-// belongs to one shard of the tensor or, with a bucket, of the bucket's array. Infinities and NaNs
-// do not bypass the scheme: with an infinite amax S is 0 and a group becomes NaN.
+// With group=0, a group is the worker's tensor in phase 1, and a shard of ceil(n / W) elements of
+// the sum in phase 2 (worker s owns shard s). With group=N, a group is N consecutive elements of
+// the tensor in both phases; with group=row, one of the tensor's slices along the first axis. With
+// a bucket, groups are counted in the bucket's array. Infinities and NaNs do not bypass the scheme:
+// with an infinite amax, S is 0 and the whole group becomes NaN.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -64,10 +64,12 @@ public:
                 values[begin + i] = static_cast<float>(codes[begin + i]) * back;
         }
     }
-    // Adds the statistics of elements under one scale: a group, or the message's part of it.
+    // Adds the statistics of `count` elements with one scale: a group, or the tensor's part of a
+    // group.
     void state_use(Message& m, std::span<const double> x, float scale, std::size_t first,
                    std::size_t count, GridUse& use) const {
-        if (!(scale > 0.0f && std::isfinite(scale))) return;  // no element fits the grid
+        // Elements with a scale that is 0 or not finite do not count.
+        if (!(scale > 0.0f && std::isfinite(scale))) return;
         const Row scales(std::min(count, sum_block), scale);
         for (std::size_t begin = first; begin < first + count; begin += sum_block) {
             const std::size_t part = std::min(sum_block, first + count - begin);
@@ -82,7 +84,7 @@ private:
     GridLimits limits_;
 };
 
-// Groups of elements that share a scale; in the second phase they are shards if group is 0.
+// The groups of elements that share a scale. If `group` is 0, a group of phase 2 is a shard.
 struct Groups {
     std::size_t group = 0;
     bool by_rows = false;
@@ -102,7 +104,8 @@ void for_groups(std::size_t n, std::size_t length, Work&& work) {
         work(first, std::min(length, n - first));
 }
 
-// With a bucket, m.codes finally has the decoded values of complete groups, for the sum.
+// Makes the message of a row. With a bucket, m.codes finally has the decoded values of complete
+// groups, which add_groups() adds.
 void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Message& m) {
     const std::size_t n = p.place.size, workers = static_cast<std::size_t>(p.step.workers),
                       length = groups.length(p.step, n, false);
@@ -140,7 +143,7 @@ void encode(const RowPiece& p, const ScaledCast& cast, const Groups& groups, Mes
     crop(m, lead, p.x.size());
 }
 
-// The sum of the decoded values of complete groups.
+// The fp32 sum of the decoded values; with a bucket, of complete groups.
 std::vector<float> add_groups(const SentPieces& s, Row& sum) {
     if (s.step.bucket == nullptr) {
         gathered_sum(s.messages, sum);
@@ -157,7 +160,7 @@ void answer(const SentPieces& s, const ScaledCast& cast, const Groups& groups, R
     std::vector<float> x = add_groups(s, sum);
     const std::size_t length = groups.length(s.step, s.place.size, true),
                       lead = lead_of(s.step, s.place.size, length);
-    for (float& v : x) v += 0.0f;  // the sum begins at +0
+    for (float& v : x) v += 0.0f;  // the sum starts at +0, so that -0 becomes +0
     Row codes(x.size()), decoded;
     Row& values = s.step.bucket != nullptr ? decoded : sum;
     values.resize(x.size());

@@ -1,14 +1,14 @@
-// mx: runs of elements that share a power-of-two scale, local to a worker (microscaling, shared
+// mx: blocks of elements that share a power-of-two scale, local to a worker (microscaling, shared
 // exponents).
 //
-//      k = exponent of the run's amax by `rule`      OCP: floor(log2 amax) - emax of the elements
+//      k = exponent of the block's amax by `rule`    OCP: floor(log2 amax) - emax of the elements
 //      c = saturating round(g / 2^k)
 //
-// A run consists of consecutive elements of the flattened tensor, of one of its rows, or of its
-// bucket; the last run may be shorter. Messages are decoded and added in fp32, because scales
-// differ between the workers. block_format is the name of a block format (core/block_format.h),
-// with / in place of commas. Infinities and NaNs do not bypass the scheme: the key `nonfinite`
-// chooses their effect on a block.
+// A block consists of consecutive elements of the flattened tensor, of a row of the tensor, or of
+// the tensor's bucket; the last block may be shorter. Messages are gathered, decoded and added in
+// fp32, because scales differ between the workers. block_format is the name of a block format
+// (core/block_format.h), with / in place of commas. Infinities and NaNs do not bypass the scheme:
+// the key `nonfinite` chooses their effect on a block.
 #include <algorithm>
 #include <array>
 #include <utility>

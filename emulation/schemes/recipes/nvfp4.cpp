@@ -1,22 +1,25 @@
-// nvfp4: 4-bit elements (0, .5, 1, 1.5, 2, 3, 4, 6), an e4m3 scale for 16 of them, an fp32 scale
-// for the tensor.
+// nvfp4: 4-bit elements (0, .5, 1, 1.5, 2, 3, 4, 6), an e4m3 scale for every 16 elements, and an
+// fp32 scale for the tensor.
 //
-//      S = min(fl32(6 * 448 / amax), FLT_MAX)    amax over the tensor, agree=max: and over all
-//                                                workers; tensor_scale=false: S = 1
-//      d = e4m3(fl32(amax of 16 * fl32(S / 6)))  scale: another format, its largest for 448
+//      S = min(fl32(6 * 448 / amax), FLT_MAX)    amax of the tensor, with agree=max over all
+//                                                workers; with tensor_scale=false, S = 1
+//      d = e4m3(fl32(amax of 16 * fl32(S / 6)))  the key `scale` gives another format instead of
+//                                                e4m3, whose largest number replaces 448
 //      q = e2m1(x / (d / S))                     in fp32, clipped to 6
 //      y = fl32(fl32(q d) / S)                   gathered, added in fp32
 //
-// rht: each group of 16 elements, padded with zeros, is rotated by diag(signs) H16 / 4 before it is
-// rounded, and back afterwards; that spreads a spike over 16 elements. four_over_six: S has 256 in
-// place of 448, and each block also tries the scale 1.5 d, which maps its amax to 4 instead of 6.
-// It keeps the result with the smaller squared (mse) or absolute (mae) error, and d at a tie.
+// With rht, each group of 16 elements, padded with zeros, is rotated by diag(signs) H16 / 4 before
+// rounding, and rotated back afterwards; the rotation spreads a large element over 16 elements.
+// With four_over_six, S has 256 in place of 448, and each block is also encoded with the scale 1.5
+// d, which maps the block's amax to 4 instead of 6. The block is sent with the scale that has the
+// smaller squared (mse) or absolute (mae) error; at a tie, with d.
 //
-// bucket: amax and blocks are those of the array of the tensor's bucket. Elements of a neighbouring
-// tensor in the same group of 16 use the random words before the tensor's first or after its last.
+// With `bucket`, amax and blocks are those of the array of the tensor's bucket. Elements of a
+// neighbouring tensor in the same group of 16 use the random words before the first or after the
+// last random word of the tensor.
 //
-// nonfinite=transformer_engine: NaNs and infinities are treated as in Transformer Engine.
-// nonfinite=apart: NaNs and infinities do not count in amax (section 11 of docs/definitions.md);
+// With nonfinite=transformer_engine, NaNs and infinities are treated as in Transformer Engine. With
+// nonfinite=apart, NaNs and infinities do not count in amax (section 11 of docs/definitions.md);
 // with rht, which would spread them, they bypass the scheme.
 #include <algorithm>
 #include <array>
@@ -41,7 +44,7 @@ void multiply_signs(std::span<double> whole_groups) {
     }
 }
 
-// Rotates a piece of a row; the piece begins with a group.
+// Rotates every group of a piece of a row; the piece begins with a group.
 Row turn(std::span<const double> x) {
     Row turned(x.begin(), x.end());
     turned.resize((x.size() + group - 1) / group * group, 0.0);
@@ -56,7 +59,8 @@ void turn_back(Row& turned, std::size_t size) {
     turned.resize(size);
 }
 
-// The inverse rotation makes each element a sum of its group's 16, each times 1/4 or -1/4.
+// The inverse rotation makes each element the sum of the 16 elements of its group, each times 1/4
+// or -1/4.
 void turn_back_variance(Row& variance, std::size_t size) {
     for (std::size_t first = 0; first < variance.size(); first += group) {
         double sum = 0.0;
@@ -67,8 +71,8 @@ void turn_back_variance(Row& variance, std::size_t size) {
     variance.resize(size);
 }
 
-// The largest magnitude of the numbers to be rounded; NaNs do not count, infinities only with
-// `infinities`.
+// The largest magnitude of the numbers to be rounded. NaNs do not count; infinities count only if
+// `infinities` is true.
 double amax_of(const RowReader& row, bool turns, bool infinities) {
     double amax = 0.0;
     for_runs(row, sum_block, [&](std::size_t, std::span<const double> part) {
@@ -81,14 +85,14 @@ double amax_of(const RowReader& row, bool turns, bool infinities) {
 }
 
 struct Agreed {
-    double amax = 0.0;  // over all workers
+    double amax = 0.0;  // maximum over all workers
 
     void fields(Fields& f) { f.numbers("amax", amax); }
 };
 
 enum class FourOverSix { off, mse, mae };
 
-// For each block, the better of two rows that differ only in the block's scale.
+// Takes, for each block, the better of two encodings of x that differ only in the block's scale.
 BlockRow better(BlockRow six, const BlockRow& four, std::span<const double> x, bool squares) {
     for (std::size_t b = 0; b < six.scales.size(); ++b) {
         const std::size_t end = std::min((b + 1) * group, x.size());
@@ -108,7 +112,7 @@ BlockRow better(BlockRow six, const BlockRow& four, std::span<const double> x, b
     return six;
 }
 
-// Encodes a piece of a row, in the basis in which it is rounded.
+// Encodes a piece of a row, which is already rotated if the scheme rotates.
 struct Encoder {
     BlockGrid grid;
     FourOverSix metric;
@@ -131,7 +135,8 @@ struct Encoder {
 
 SchemeParts parts_of(const SchemeArguments& arguments) {
     constexpr std::array<std::string_view, 2> agreements{"max", "local"};
-    constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};  // as in FourOverSix
+    // The texts have the order of enum FourOverSix.
+    constexpr std::array<std::string_view, 3> metrics{"false", "mse", "mae"};
     const Projection projection{parse_rounding(arguments.text("rounding")), Overflow::saturate,
                                 static_cast<int>(arguments.integer("random_bits", 1, 64))};
     require_counted(projection.rounding, "schemes");
@@ -167,7 +172,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
         const std::span<const double> x = around.row.read(0, around.row.size);
         settings.first_element = p.place.first - around.lead;
         const Row turned = turns ? turn(x) : Row();
-        // The zeros that pad the last group belong to the message.
+        // The message also has the zeros that pad the last group.
         const std::size_t end = turns && around.ends ? turned.size() : around.lead + p.x.size();
         encoder(m, turns ? turned : x,
                 {around.lead, end - around.lead, around.begun, around.starts}, p.packs(), settings);
@@ -179,7 +184,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
         crop(m, around.lead, p.x.size());
     };
     SchemeParts scheme{.grid = encoder.grid.format.name(),
-                       // The tensor's amax; block scales are each worker's own.
+                       // The workers agree on the tensor's amax, not on the scales of blocks.
                        .transport = {.code_bits = format.element.storage_bits(),
                                      .agreed_bits = agrees ? std::uint64_t{32} : 0},
                        .run = bucket != 0 ? whole_row : group,

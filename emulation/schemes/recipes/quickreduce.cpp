@@ -1,7 +1,7 @@
 // quickreduce: two phases of symmetric integers in blocks of 32, in fp16 arithmetic throughout.
 //
-// Of 64 consecutive values, those with even indices are a block, and those with odd indices
-// another:
+// Of 64 consecutive values, those with even indices are one block, and those with odd indices
+// another block:
 //
 //      m  = the block's value of largest magnitude, of ties the negative one
 //      d  = fl16(-m / L)                   the scale that is sent; L = 128, 32 or 8
@@ -9,15 +9,15 @@
 //      q  = clamp(fl16(x e), -L, L - 1)    to the nearest integer, ties to even
 //      x' = fl16(q d)                      the decoded value
 //
-// The x' of the workers are added in rank order from 0, with fl16 after every addition; the same
-// codec encodes the sum once more.
+// The workers' x' are added to 0 in rank order, and every partial sum is rounded to fp16; the sum
+// is then encoded in the same way.
 //
-// A tensor (with bucket: the array of its bucket) is padded with zeros to a multiple of 64 W. For
-// |m| below L / 65504, e would exceed fp16 and is fp16's largest number instead: x e stays small,
-// and the block's values are lost. overflow=saturate: finite operands never give an infinity (AMD's
-// mode FP16_OVFL); ieee: they do. The clamp turns a NaN into -L, because the hardware's
-// maximum returns the other operand. The hardware's reciprocal is approximate; this one is
-// correctly rounded.
+// A tensor or, with a bucket, the array of the bucket is padded with zeros to a multiple of 64 W.
+// For |m| below L / 65504, e would exceed the range of fp16 and is fp16's largest number instead,
+// so x e is small, and the block's values are lost. With overflow=saturate, an operation on finite
+// operands never gives an infinity (AMD's mode FP16_OVFL); with overflow=ieee, it may. The clamp
+// turns a NaN into -L, because the hardware's maximum of a NaN and a number is the number. The
+// hardware's reciprocal is approximate, whereas the one here is correctly rounded.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -39,10 +39,10 @@ constexpr std::size_t unit = 64, block = 32;
 // A temporary row of fp16 numbers.
 using Buffer = std::array<double, sum_block>;
 
-// m of the block that consists of every second number of a unit.
+// The number m of a block, which consists of every second number of a unit from x[0] on.
 double largest_of(const double* x) {
     double most = -std::numeric_limits<double>::infinity(), least = -most;
-    for (std::size_t i = 0; i < unit; i += 2) {  // NaNs compare false
+    for (std::size_t i = 0; i < unit; i += 2) {  // comparisons with a NaN are false
         most = x[i] > most ? x[i] : most;
         least = x[i] < least ? x[i] : least;
     }
@@ -60,8 +60,8 @@ public:
         in_fp16(&epsilon, 1, &epsilon_);
     }
 
-    // m.codes gets the decoded values of complete units, with the zeros that fill the last one:
-    // these zeros affect the sum if their block is not finite.
+    // m.codes gets the decoded values of complete units, including the zeros that complete the last
+    // unit; they decode to NaN if their block is not finite.
     void encode(const RowPiece& p, Message& m) const {
         const BlocksAround around =
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, unit);
@@ -97,7 +97,7 @@ public:
         m.payload = wire.take();
     }
 
-    // The result of all workers, from the messages of a piece.
+    // Adds the messages of a piece, and encodes and decodes the sum.
     void reduce(const SentPieces& s, Row& sum) const {
         const std::size_t n = s.messages[0].values.size(), of_units = s.messages[0].codes.size(),
                           lead = lead_of(s.step, n, unit);
@@ -124,7 +124,7 @@ private:
         arithmetic_.round(x, 1.0, rounded, count, {}, 0);
     }
 
-    // d and e of each block of the units in x.
+    // Computes d and e of each block of the units in x.
     void scale(const Buffer& x, std::size_t blocks, double* d, double* e) const {
         for (std::size_t b = 0; b < blocks; ++b)
             d[b] = largest_of(x.data() + b / 2 * unit + b % 2) * (-1.0 / limit_);
@@ -135,14 +135,14 @@ private:
             else e[b] = d[b] + epsilon_;
         }
         in_fp16(e, blocks, e);
-        // fp16 numbers have 11 significant bits, so the fp64 quotient is never a tie unless the
-        // exact one is.
+        // fp16 numbers have 11 significant bits, so the fp64 quotient lies in the middle of two
+        // fp16 numbers only if the exact quotient does.
         for (std::size_t b = 0; b < blocks; ++b) e[b] = 1.0 / e[b];
         in_fp16(e, blocks, e);
     }
 
-    // Writes zeros from element `first` to the end of the unit with the last of `count` elements,
-    // and returns that end.
+    // Writes zeros from element `first` to the end of the last unit of `count` elements, and
+    // returns the index of this end.
     static std::size_t fill(Buffer& x, std::size_t first, std::size_t count) {
         const std::size_t filled = (count + unit - 1) / unit * unit;
         std::fill(x.begin() + static_cast<std::ptrdiff_t>(first),
@@ -151,7 +151,7 @@ private:
     }
     static std::size_t fill(Buffer& x, std::size_t count) { return fill(x, count, count); }
 
-    // Computes q of the fp16 numbers of complete units, and replaces the numbers by their decoded
+    // Computes the codes q of the fp16 numbers x of complete units, and replaces x by the decoded
     // values.
     void code(Buffer& x, std::size_t count, Buffer& q) const {
         std::array<double, sum_block / block> d, e;
@@ -162,7 +162,7 @@ private:
         for (std::size_t i = 0; i < count; ++i) {
             double integer = q[i] > -limit_ ? q[i] : -limit_;
             integer = integer < limit_ - 1.0 ? integer : limit_ - 1.0;
-            q[i] = std::nearbyint(integer) + 0.0;  // an integer has no -0
+            q[i] = std::nearbyint(integer) + 0.0;  // adding 0 turns -0 into 0
             x[i] = q[i] * d[of(i)];
         }
         in_fp16(x.data(), count, x.data());

@@ -13,15 +13,16 @@ namespace apscope::detail {
 
 namespace {
 
-// Exponents from s - below to at most s + above are tried; s is the largest that never saturates.
+// The search tries exponents from s - below to at most s + above, where s is the largest exponent
+// with which nothing saturates.
 constexpr int below = 2, above = 64;
-// The number of exponents evaluated together, because reading and the noise cost as much as
-// several.
+// The number of exponents that are evaluated together. Reading the gradients and computing the
+// noise cost as much as evaluating several exponents.
 constexpr int together = 4;
-// A bound of the rounding errors of the sums.
+// A relative bound of the rounding errors of the sums.
 constexpr double margin = 1e-9;
 
-// The figure of one scale, from sums over the steps. Less is better.
+// Sums over the steps for one scale, from which the figure follows. A smaller figure is better.
 struct Figure {
     double log2 = 0.0, nmse = 0.0;
     std::uint64_t blocks = 0, steps = 0, overflow = 0;
@@ -34,8 +35,8 @@ struct Figure {
         nmse += step.squared_error / step.squared_reference;
         ++steps;
     }
-    // The figure: infinite with overflow, 0 for a reference of zero; the NMSE if the noise is
-    // unknown.
+    // The figure. It is infinite if there is an overflow, 0 if all references are 0, and the NMSE
+    // if the noise is unknown.
     double value(ByFigure by) const {
         if (overflow > 0) return std::numeric_limits<double>::infinity();
         if (by == ByFigure::error_over_noise && blocks > 0)
@@ -59,7 +60,8 @@ public:
             const int next = values_.rbegin()->first + 1;
             evaluate(next, next + together - 1);
         }
-        const auto before = [&](int a, int b) {  // ties: nearest to the start first
+        // Of equal figures, the exponent nearest to `start` comes first.
+        const auto before = [&](int a, int b) {
             if (values_[a] != values_[b]) return values_[a] < values_[b];
             return std::abs(a - start) < std::abs(b - start);
         };
@@ -70,8 +72,8 @@ public:
     }
 
 private:
-    // The largest exponent with which nothing saturates: W amax fits into the format, and into the
-    // accumulator if sums are rounded to it.
+    // The largest exponent with which nothing saturates: W amax fits into the format and, if sums
+    // are rounded to the accumulator, into the accumulator's format.
     int largest_that_fits(double amax) const {
         const auto shift_in = [&](const FloatFormat& format) {
             return ShiftRule{format, Headroom::workers, true}.shift(amax, input_.workers);
@@ -101,8 +103,8 @@ private:
             values_[first + static_cast<int>(d)] = figures[d].value(by_);
         least_ = least.back().value(by_);
     }
-    // True if the largest exponent so far and every larger one are worse than another: the lower
-    // bound of the figure, which rises with the exponent, exceeds the best figure found.
+    // True if the largest exponent so far and all larger exponents are worse than the best one: the
+    // lower bound of the figure, which rises with the exponent, exceeds the best figure so far.
     bool lost_from_here_on() const {
         double best = std::numeric_limits<double>::infinity();
         for (const auto& [exponent, value] : values_) best = std::min(best, value);
@@ -113,8 +115,8 @@ private:
     const SelectionInput& input_;
     const FloatEncoder& encoder_;
     ByFigure by_;
-    std::map<int, double> values_;  // the figure by exponent: a mean logarithm, or the NMSE
-    // Lower bound of the figure at the largest exponent tried so far and at all larger ones.
+    std::map<int, double> values_;  // the figure (a mean logarithm or an NMSE) by exponent
+    // Lower bound of the figure at the largest exponent so far and at all larger exponents.
     double least_ = 0.0;
 };
 

@@ -20,7 +20,8 @@ struct Joined {
     std::vector<Part> parts;  // in the order of the bucket
     GradientOf gradient;
 
-    // special: keeps elements that are not finite; otherwise they become 0.
+    // Copies a part of a worker's row to `out`. Elements that are not finite become 0, unless
+    // `special` is true.
     void read(std::size_t worker, std::size_t first, bool special, std::span<double> out) const {
         auto part = std::ranges::upper_bound(parts, first, {}, &Part::end);
         for (std::size_t done = 0; done < out.size(); ++part) {
@@ -94,7 +95,8 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
 
 std::size_t lead_of(const TrainingStep& step, std::size_t size, std::size_t block) {
     if (step.bucket == nullptr || size == 0) return 0;
-    // An exchange among only some of the workers does not have a bucket of these workers' rows.
+    // An exchange among only some of the workers has no bucket with the rows of exactly these
+    // workers.
     if (const std::size_t rows = step.bucket->rows.size();
         rows != static_cast<std::size_t>(step.workers))
         throw std::invalid_argument(

@@ -1,8 +1,8 @@
 // Blocks that cross tensors. With the key `bucket`, a scheme encodes a bucket of gradients as one
 // array: tensors of the step, flattened, one after another in the order of the exchange
-// (tensor_units.h). Blocks are counted from the start of that array. An exchange is still for one
-// tensor; it also reads the elements of neighbouring tensors in the same blocks. Elements of a
-// neighbour that are not finite are treated like those of the tensor itself.
+// (tensor_units.h). Blocks are counted from the start of that array. An exchange still has one
+// tensor, but also reads the elements of neighbouring tensors in the same blocks. Elements of
+// neighbouring tensors that are not finite are treated like those of the tensor itself.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,18 @@
 
 namespace apscope::detail {
 
-// The key `bucket`, and its value in bytes; 0: none. bucket_of() throws std::invalid_argument for a
-// value that is not a size, and for every size if `reason_against` is not empty.
+// The key `bucket`, and its value in bytes (0 for `none`). bucket_of() throws std::invalid_argument
+// for a value that is not a size. `reason_against` is not empty if the scheme cannot have a bucket;
+// then every size is refused with this reason.
 SchemeKey bucket_key();
 std::size_t bucket_of(const SchemeArguments& arguments, std::string_view reason_against = {});
 
-// The totals that the exchanges of a bucket share; buckets are identified by their first tensor.
+// Returns the totals that the exchanges of a bucket share; the bucket is identified by its first
+// tensor.
 using TotalsOf = std::function<std::shared_ptr<ArrayTotals>(std::size_t first_tensor)>;
 
-// The bucket of tensor number `tensor` of `tensors`, which must belong to the scheme. The gradients
-// are read when a row of the bucket is read.
+// The bucket of the tensor with index `tensor`, of `tensors` tensors; this tensor must belong to
+// the scheme. The gradients are read when a row of the bucket is read.
 using GradientOf = std::function<std::span<const float>(std::size_t tensor, std::size_t worker)>;
 Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t tensors,
                      const ServedElements& elements, std::size_t workers,
@@ -36,7 +38,7 @@ Bucket bucket_around(const SchemeParts& scheme, std::size_t tensor, std::size_t 
 struct BlocksAround {
     RowReader row;          // begins with a block
     std::size_t lead = 0;   // how many elements of the first block precede the tensor
-    std::size_t begun = 0;  // number of blocks that begin in the tensor, which sends their scales
+    std::size_t begun = 0;  // number of scales in the message: the blocks that begin in the tensor
     bool starts = true,     // true: the array starts in the tensor
         ends = true;        // true: the array ends in the tensor
 };
@@ -46,7 +48,8 @@ BlocksAround blocks_around(const TrainingStep& step, const RowReader& x, std::si
 // BlocksAround::lead, which is equal for all workers.
 std::size_t lead_of(const TrainingStep& step, std::size_t size, std::size_t block);
 
-// Cuts the rows of a message for BlocksAround::row down to the `count` elements of the tensor.
+// Shortens the rows of a message that was made for BlocksAround::row to the tensor's `count`
+// elements, which begin at element `lead`.
 void crop(Message& m, std::size_t lead, std::size_t count);
 
 }  // namespace apscope::detail

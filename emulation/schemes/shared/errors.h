@@ -1,4 +1,4 @@
-// The memory of error feedback: for each worker, the values intended minus the values sent.
+// The memory of error feedback: for each worker, the intended values minus the sent values.
 #pragma once
 
 #include "emulation/schemes/state.h"

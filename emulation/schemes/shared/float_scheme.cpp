@@ -57,7 +57,7 @@ FloatGrid grid_of(const SchemeArguments& arguments) {
 SchemeParts parts_of(const FloatEncoder& encoder, Choose choose) {
     const FloatFormat& format = encoder.grid.format;
     return {.grid = format.name(),
-            // A scale that all workers share.
+            // All workers have the same scale, so they agree on all side information.
             .transport = {.code_bits = format.storage_bits(), .agreed_bits = all_side_bits},
             .choice = {.choose = std::move(choose)},
             .encoding = {.float_encoder = encoder, .rounds_special = true}};

@@ -9,7 +9,7 @@
 
 namespace apscope::detail {
 
-// The default values of the keys.
+// The default values of the keys rounding, overflow and accumulate.
 struct FloatDefaults {
     std::string_view rounding = "ties_to_even", overflow = "ieee", accumulate = "format";
 };
@@ -19,25 +19,28 @@ struct FloatDefaults {
 std::vector<SchemeKey> float_keys(std::vector<SchemeKey> keys = {},
                                   const FloatDefaults& defaults = {});
 
-// The scheme parts (grid, encoder, transport) that the keys of float_keys() give. side_bits: bits
-// per tensor, besides the codes, with which the workers agree on its scale.
+// Makes scheme parts (grid, encoder, transport) from the values of the keys of float_keys().
+// side_bits: the bits per tensor, besides the codes, with which the workers agree on the scale.
 SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits = 0,
                          Choose choose = {});
 
 // Throws std::invalid_argument if the grid divides, because a scheme that gathers codes and adds
-// decoded values cannot divide. gathers: the setting that gathers, for the message.
+// decoded values cannot divide. gathers: the text of the setting that makes the scheme gather, for
+// the error message.
 void require_undivided(const FloatGrid& grid, const SchemeArguments& arguments,
                        std::string_view gathers);
 
-// A scheme of stochastic rounding to the format, gathered, with the shift of each tensor from the
-// agreed amax with headroom one. Key: random_bits.
+// A scheme that rounds stochastically to the format and gathers the codes. The scale of a tensor is
+// a power of two, computed from the amax of all workers with Headroom::one. The arguments must have
+// the key random_bits.
 SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,
                             Overflow overflow);
 
-// Chooses this decision for every tensor and step.
+// Makes this decision for every tensor and step.
 Choose choose_constant(const Decision& decision);
 
-// Chooses rule(statistics, state) for each tensor and step separately, in step order.
+// The input of choose_each()'s rule, which makes the decision rule(statistics, state) for each
+// tensor and step separately, in the order of the steps.
 struct TensorStatistics {
     const AgreedStatistics& agreed;
     const std::string& tensor;

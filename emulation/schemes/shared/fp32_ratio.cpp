@@ -7,7 +7,7 @@
 namespace apscope::detail {
 
 double fp32_ratio(double largest, double amax, double eps, bool pow2) {
-    // A gradient plus a remembered error can exceed fp32.
+    // The sum of a gradient and an error of earlier steps can exceed FLT_MAX.
     const float size =
         static_cast<float>(std::min(std::max(amax, eps), static_cast<double>(FLT_MAX)));
     if (size == 0.0f) return 1.0;

@@ -56,18 +56,19 @@ Headroom headroom_of(const SchemeArguments& arguments) {
 }
 
 int exponent_with_headroom(double amax, int workers, Headroom headroom) {
-    // The smallest k with (H amax)^2 <= 2^(2k).
+    // This is the smallest k with (H amax)^2 <= 2^(2k).
     return -floor_half(-ceil_log2(square(amax, workers, headroom)));
 }
 
 int largest_shift_within(double amax, int workers, Headroom headroom, double limit) {
-    // The largest s with (H amax)^2 2^(2s) <= limit^2; start below and step up.
+    // The result is the largest s with (H amax)^2 2^(2s) <= limit^2. The loop below raises s from a
+    // start that is too small.
     const Scaled a = square(amax, workers, headroom), l = square(limit, 1, Headroom::one);
     int s =
         floor_half((bit_length(l.integer) + l.exponent) - (bit_length(a.integer) + a.exponent)) - 2;
     const auto fits = [&](int shift) {
-        // a.integer 2^(a.exponent + 2 shift) <= l.integer 2^l.exponent, within 128 bits: the
-        // difference of exponents is small because the magnitudes are close.
+        // Tests a.integer 2^(a.exponent + 2 shift) <= l.integer 2^l.exponent. The integers stay
+        // within 128 bits, because the magnitudes are close.
         const int difference = a.exponent + 2 * shift - l.exponent;
         return difference >= 0 ? bit_length(a.integer) + difference <= 127 &&
                                      (a.integer << difference) <= l.integer

@@ -1,6 +1,6 @@
-// Headroom: the factor by which a scale leaves room for the sum of the workers' values, and the
-// integer exponents that follow from it. They are computed by integer arithmetic on the bits of an
-// fp32 amax, without a logarithm.
+// The headroom H is the factor that a scale leaves for the sum of the workers' values. The
+// exponents that follow from H amax are computed by integer arithmetic on the bits of an fp32 amax,
+// without a logarithm.
 #pragma once
 
 #include <array>
@@ -10,9 +10,9 @@
 
 namespace apscope::detail {
 
-enum class Headroom { workers, sqrt_workers, one };  // H = W, sqrt(W), 1
+enum class Headroom { workers, sqrt_workers, one };  // H = W, sqrt(W) or 1
 
-// The key `headroom`.
+// The key `headroom`, and its value.
 SchemeKey headroom_key(
     std::string_view default_value = "workers",
     std::string_view meaning = "room left for the sum: workers, sqrt_workers or one");

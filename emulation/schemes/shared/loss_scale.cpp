@@ -55,8 +55,8 @@ std::vector<Decision> GradScaler::run(const SelectionInput& input, const FoundIn
 
 }  // namespace
 
-// A message is at most S |x| rounded up; a sum is at most the messages added with the hops'
-// rounding.
+// A message is at most S |x| rounded up; a sum is at most the sum of such messages with every
+// partial sum rounded up.
 bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int workers,
                               const Topology& topology) const {
     const FloatFormat& grid = encoder_.grid.format;
@@ -64,7 +64,7 @@ bool FoundInf::could_overflow(const AgreedStatistics& s, double scale, int worke
     const RoundingBound wire(grid), hops(by);
     // A format without a sign has no codes for negative numbers.
     if (!grid.is_signed || !by.narrow.format.is_signed) return true;
-    if (encoder_.grid.division != Division{}) return true;  // no bound for two roundings
+    if (encoder_.grid.division != Division{}) return true;  // no bound is known for two roundings
     if (wire.rounded(scale * s.amax) > grid.largest()) return true;
     if (topology.kind == Topology::Kind::exact || encoder_.reduction.exact) return false;
     if (topology.kahan) return true;  // the bound below ignores the compensation
@@ -123,7 +123,7 @@ SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments) {
 
 SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum) {
     SchemeParts scheme = dynamic_loss_scheme(arguments);
-    // torch has the same conditions for growth and backoff.
+    // growth > 1 and backoff < 1 are also conditions of torch.
     const double growth = arguments.scale("growth"), backoff = arguments.scale("backoff");
     const double init = initial_loss_scale(arguments);
     if (growth <= 1.0)

@@ -1,5 +1,6 @@
-// The common parts of schemes with one dynamic loss scale for all tensors: found_inf of a step, and
-// the state machine of torch.amp.GradScaler, with an optional scheduled minimum of the scale.
+// The common parts of schemes with one dynamic loss scale S for all tensors: found_inf of a step,
+// and the state machine of torch.amp.GradScaler, with an optional minimum of the scale that depends
+// on the step.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace apscope::detail {
 
-// found_inf of a step with scale S: true if some element of some tensor is not finite after the
-// reduction, or was not finite in a worker's gradient before it.
+// Computes found_inf of a step with scale S: true if an element of a tensor is not finite in a
+// worker's gradient or after the reduction.
 class FoundInf {
 public:
     explicit FoundInf(const FloatEncoder& encoder) : encoder_(encoder) {}
@@ -26,12 +27,15 @@ private:
     FloatEncoder encoder_;
 };
 
-// Maps step numbers to the minimum of S from this step on. There is no minimum before the first.
+// Maps step numbers to the minimum of S from that step on. There is no minimum before the first of
+// these steps.
 using MinimumSchedule = std::map<std::int64_t, double>;
 
+// The keys init, growth, backoff and growth_interval.
 std::vector<SchemeKey> grad_scaler_keys();
 
-// A float scheme without choose(), for choices that depend on the result of a step's reduction.
+// A float scheme without choose(). The caller sets choose(), which depends on the result of a
+// step's reduction.
 SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments);
 
 // The state machine of GradScaler on a float grid. The scale of a step is S before

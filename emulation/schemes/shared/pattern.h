@@ -1,5 +1,6 @@
-// Regular expressions of users, in RE2's syntax. A search takes linear time and bounded memory for
-// every expression and text; lookaheads and backreferences, which need more, are refused.
+// Regular expressions that users give, in RE2's syntax. A search takes linear time and bounded
+// memory for every expression and text; lookaheads and backreferences, which would need more, are
+// refused.
 #pragma once
 
 #include <memory>
@@ -16,7 +17,7 @@ public:
     // Throws std::invalid_argument for an expression longer than limits::pattern_length, or invalid
     // in RE2.
     explicit Pattern(std::string_view text);
-    bool found_in(std::string_view text) const;  // anywhere
+    bool found_in(std::string_view text) const;  // true for a match anywhere in `text`
 
 private:
     std::shared_ptr<const re2::RE2> expression_;

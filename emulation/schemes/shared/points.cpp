@@ -29,7 +29,7 @@ void append(BitWriter& to, const Message& m) {
     }
 }
 
-// residual -= values, with 0 if the difference is not finite.
+// residual -= values; a difference that is not finite is replaced by 0.
 struct Subtract {
     static APSCOPE_INLINE void run(const double* values, std::size_t count, double* residual) {
         for (std::size_t i = 0; i < count; ++i) {
@@ -38,7 +38,7 @@ struct Subtract {
         }
     }
 };
-// Adds a point to the values, which the first point sets, and subtracts it from the residual.
+// Adds a point to the values (the first point replaces them) and subtracts it from the residual.
 struct TakePoint {
     static APSCOPE_INLINE void run(const double* point, bool first, std::size_t count,
                                    double* values, double* residual) {
@@ -48,8 +48,8 @@ struct TakePoint {
     }
 };
 
-// The parameters that the inner scheme chose for a point, and its measurements of each worker's
-// row, if it measures.
+// The parameters that the inner scheme chose for a point, and its results of measure() for each
+// worker's row; no rows if it has no measure().
 struct Point {
     Parameters theta;
     Rows measured;
@@ -64,8 +64,8 @@ struct Chosen {
     std::vector<Point> points;
     std::vector<long> counts;  // the number of points that each worker sends
 
-    // The inner parameters of point j are named j/..., its measurements j/own/w; points/w is the
-    // number of points that worker w sends.
+    // The rows j/... are the inner scheme's parameters of point j, the row j/own/w is its result of
+    // measure() for worker w, and points/w is the number of points that worker w sends.
     void fields(Fields& f) {
         Rows rows;
         for (const long count : counts) rows.push_back({static_cast<double>(count)});
@@ -98,9 +98,9 @@ struct Chosen {
 struct Points {
     SchemeParts inner;
     long max;
-    double nmse;  // 0: always all points
+    double nmse;  // 0: every worker sends `max` points
 
-    // A reader of the remainder of a row after the first `count` points.
+    // A reader of the residual of a row after the first `count` points.
     RowReader left_over(const TrainingStep& step, const Chosen& chosen, const RowReader& row,
                         std::size_t worker, long count) const {
         if (count == 0) return row;
@@ -195,8 +195,9 @@ struct Points {
 SchemeParts in_points(const SchemeParts& inner, long max, double nmse) {
     const auto points = std::make_shared<const Points>(inner, max, nmse);
     SchemeParts scheme = inner;
-    scheme.transport.code_bits = 0;  // depends on the number of points
-    // If the inner scheme draws, the remainder depends on draws, and is computed for whole rows.
+    scheme.transport.code_bits = 0;  // unknown, because it depends on the number of points
+    // If the inner scheme draws, the residual depends on random words, and is computed for complete
+    // rows.
     scheme.run = inner.draws() ? whole_row : inner.run;
     scheme.block = 0;
     scheme.topology = reductions::gather;

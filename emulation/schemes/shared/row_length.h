@@ -1,5 +1,5 @@
-// The rows of a tensor: its slices along the first axis. A shard of a tensor has rows of the
-// same length.
+// The rows of a tensor are its slices along the first axis. The rows of a shard are as long as
+// those of the tensor.
 #pragma once
 
 #include <algorithm>

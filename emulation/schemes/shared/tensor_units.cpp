@@ -12,7 +12,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The limit of the first bucket. DDP's first bucket is small, so that its exchange begins early.
+// The largest limit, in bytes, of the first bucket. DDP's first bucket is small, so that its
+// exchange begins early.
 constexpr std::size_t first_limit = std::size_t{1} << 20;
 
 }  // namespace

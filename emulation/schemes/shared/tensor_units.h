@@ -1,5 +1,5 @@
-// Units of a step's tensors that share agreed values: single tensors, all tensors, or the tensors
-// of a bucket of gradients as in PyTorch's DDP.
+// A unit is a group of tensors of a step with a common scale: a single tensor, all tensors, or the
+// tensors of a bucket of gradients as in PyTorch's DDP.
 #pragma once
 
 #include <cstddef>
@@ -19,23 +19,24 @@ struct TensorUnit {
     std::vector<std::size_t> tensors;
 };
 
-// The number of elements of a tensor; none if it belongs to another scheme.
+// Returns the number of elements of a tensor; no value if the tensor belongs to another scheme.
 using ServedElements = std::function<std::optional<std::size_t>(std::size_t tensor)>;
 
 struct TensorUnits {
     enum class Kind { tensor, model, bucket } kind = Kind::tensor;
-    std::size_t limit = 0;  // bytes at which a bucket is full; the first bucket: 1 MiB, if less
+    std::size_t limit = 0;  // bytes at which a bucket is full; for the first bucket at most 1 MiB
 
-    // The units of a scheme's tensors at a step, in the order of the exchange: from
-    // the last tensor to the first, as backpropagation makes them.
+    // The units of a scheme's tensors at a step, in the order of the exchange: from the last tensor
+    // to the first, in the order of backpropagation.
     std::vector<TensorUnit> of(const SelectionInput& input, std::size_t step) const;
-    // The same for tensors with these numbers of elements; units of single tensors get other names.
+    // The units of tensors with these numbers of elements. In this overload, a unit of one tensor
+    // does not have the tensor's name.
     std::vector<TensorUnit> of(std::size_t tensors, const ServedElements& elements) const;
 };
 
-// Parses "25MB", "512KB", "2GB" (powers of 1024) or a number of bytes. Throws
-// std::invalid_argument. before: the text before the size in a spec, for the message: unit=bucket:
-// or bucket=.
+// Parses "25MB", "512KB", "2GB" (powers of 1024) or a number of bytes. Throws std::invalid_argument
+// for other texts. before: the text before the size in a spec (unit=bucket: or bucket=), for the
+// error message.
 std::size_t parse_bucket_size(std::string_view before, std::string_view text);
 
 }  // namespace apscope::detail

@@ -1,5 +1,6 @@
-// bit_centering: HALP's number format as a gradient codec. Elements become small integers around a
-// centre that all workers know, with a scale proportional to the centre's norm.
+// bit_centering: HALP's number format as a gradient codec. An element is sent as its offset from a
+// centre, which all workers know, rounded to a small integer times delta; delta is proportional to
+// the centre's norm.
 //
 //      every `period` steps    g is sent in fp32
 //                              c = mean of g, in fp32
@@ -8,10 +9,10 @@
 //                              q = clip(floor(z / delta + U[0, 1)), -2^(bits-1), 2^(bits-1) - 1)
 //                              g' = c + delta q, the decoded value
 //
-// All workers can compute delta, so there is no side information. c = 0 (converged) has delta = 0
-// and decodes to 0. In HALP z is the weights' offset and c the full gradient, whose norm over mu
-// bounds the distance to the optimum; here both are gradients, and mu only sets the range
-// |c|_2 / mu.
+// All workers can compute delta, so there is no side information. If c = 0 (the training has
+// converged), delta is 0 and every message decodes to 0. In HALP, z is the offset of the weights
+// and c the full gradient, and |c|_2 / mu bounds the distance to the optimum; here z and c are both
+// gradients, and mu only sets the range |c|_2 / mu of the offsets.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -30,7 +31,8 @@ namespace apscope::detail {
 
 namespace {
 
-// The state and a step's choice share a row, because a centre in use is never changed.
+// The state and the parameters of a step share the row of the centre, because a centre is not
+// changed while it is used.
 using SharedRow = std::shared_ptr<Row>;
 
 void row_field(Fields& f, const char* name, SharedRow& row) {
@@ -40,7 +42,8 @@ void row_field(Fields& f, const char* name, SharedRow& row) {
 }
 
 struct Memory {
-    long age = 0;  // steps since the centre was taken; 0: it is taken now
+    // The number of steps since the centre was computed; 0: this step computes a new centre.
+    long age = 0;
     SharedRow centre;
 
     void fields(Fields& f) {
@@ -50,7 +53,7 @@ struct Memory {
 };
 
 struct Centred {
-    bool takes_centre = true;  // g is sent
+    bool takes_centre = true;  // g is sent in fp32, and its mean becomes the centre
     double delta = 0.0;
     SharedRow centre;
 
@@ -79,7 +82,8 @@ void encode_offsets(const RowPiece& p, const LevelTable& box, int random_bits, M
                   p.place.first);
     for (std::size_t i = 0; i < n; ++i) {
         m.values[i] += centre[i];
-        m.bias[i] += centre[i] + z[i] - x[i];  // nonzero only if delta = 0, except for rounding
+        // The added term is 0, except for rounding errors, unless delta = 0.
+        m.bias[i] += centre[i] + z[i] - x[i];
     }
 }
 
@@ -121,7 +125,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
                                                                      Message& m) {
         if (!p.theta.of<Centred>().takes_centre) return encode_offsets(p, box, random_bits, m);
         encode_float_row(p, 1.0, fp32, m);
-        m.grid_use.reset();  // the scheme's grid is offsets
+        m.grid_use.reset();  // not counted, because the scheme's grid is `offset`
     };
     return {.grid = "offset:" + std::to_string(bits),
             .choice = {.select = select},

@@ -1,16 +1,16 @@
-// fractrain: progressive fractional quantization (PFQ): affine integers whose width grows when the
-// loss stalls.
+// fractrain: progressive fractional quantization (PFQ), that is rounding to integers times a scale
+// plus an offset, with a width that grows when the loss stalls.
 //
 //      step = max((max - min) / (2^b - 1), least_scale)      min and max of one worker's tensor
 //      q    = floor((g - min) / step + U[0, 1))
 //      g'   = min + step q                                   the decoded value
 //      b    = bits[turning points so far]
 //
-// The loss indicator: the last 5 losses are kept. If all of them are within epsilon of the last
-// one, relative to the mean of the first 10 losses, there is a turning point: the window starts
-// again, and at the first two turning points epsilon becomes alpha epsilon. The new width applies
-// from the next step on. Losses here are those of the replayed steps, not of epochs as in the
-// source; losses that are not finite are left out.
+// A turning point is a step at which each of the last 5 losses differs from the last loss by at
+// most epsilon times the mean of the first 10 losses. The window of 5 losses then starts again, and
+// at the first two turning points epsilon becomes alpha epsilon. The new width applies from the
+// next step on. The losses are those of the replayed steps, not of epochs as in the source; losses
+// that are not finite are ignored.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -75,10 +75,10 @@ constexpr std::size_t window = 5;
 constexpr long losses_in_scale = 10;
 
 struct Memory {
-    std::size_t turns = 0;  // turning points so far
+    std::size_t turns = 0;  // number of turning points so far
     double epsilon = 0.0;
     long losses_seen = 0;
-    double first_losses = 0.0;  // the sum of the first 10
+    double first_losses = 0.0;  // sum of the first 10 losses
     std::vector<double> losses;
 
     void fields(Fields& f) {
@@ -133,7 +133,7 @@ SchemeDefinition fractrain_definition() {
             scheme.grid = "affine:" + arguments.text("bits");
             scheme.encoding.draws = true;
             scheme.needs = {"loss"};
-            std::map<int, LevelTable> tables;  // by the width of codes
+            std::map<int, LevelTable> tables;  // the key is the width of a code in bits
             for (const int bits : widths) tables.try_emplace(bits, whole_numbers(bits));
             scheme.choice.select = [widths, epsilon](const Selection& s) {
                 Parameters theta;

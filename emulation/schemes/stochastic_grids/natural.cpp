@@ -3,10 +3,10 @@
 //      |x|  = 2^k (1 + f)
 //      sent = sign(x) 2^(k+1) with probability f, else sign(x) 2^k
 //
-// A sign and 8 exponent bits, including a code for 0: 9 bits per element. The original has no
+// An element takes 9 bits: a sign and 8 exponent bits, with a code for 0. The original has no
 // scale; here a power of two brings the largest magnitude of all workers to at most 2^127, so that
-// no code overflows and 253 binades below it are left. Relative errors are the same. A value above
-// 2^127 may still decode to 2^128, which exceeds fp32.
+// no code overflows and the range extends 253 binades below 2^127. The scale does not change
+// relative errors. A value above 2^127 may still decode to 2^128, which exceeds the range of fp32.
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {

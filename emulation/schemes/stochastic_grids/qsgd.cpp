@@ -6,10 +6,10 @@
 //
 // Codes and norms are gathered, decoded and added in fp32.
 //
-// code: `fixed` sends every level in ceil(log2(2 levels + 1)) bits. The others are the paper's
-// sparse code: for every level that is not 0, the distance from the previous one, the sign and the
-// magnitude, with integers in Elias' omega (`elias`, the recursive one), gamma or delta code; one
-// bucket after another.
+// The key `code` chooses the code of the levels. `fixed` sends every level in ceil(log2(2 levels +
+// 1)) bits. The other values choose the paper's sparse code, bucket by bucket: for every level that
+// is not 0, the distance from the previous such level, the sign and the magnitude are sent, where
+// integers have Elias' omega code (`elias`, the recursive code), gamma code or delta code.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -23,7 +23,7 @@ namespace apscope::detail {
 
 namespace {
 
-// Elias' code with this name; none for `fixed`.
+// The Elias code with this name; no value for `fixed`.
 std::optional<EliasCode> elias_code(std::string_view name) {
     if (name == "elias") return EliasCode::omega;
     if (name == "gamma") return EliasCode::gamma;
@@ -60,7 +60,8 @@ SchemeDefinition qsgd_definition() {
              {"code", "fixed",
               "bits of a level: fixed, or sparse in Elias' codes: elias (omega), gamma, delta"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
-            constexpr std::array<std::string_view, 2> norms{"l2", "max"};  // as in BucketNorm
+            // The texts have the order of enum BucketNorm.
+            constexpr std::array<std::string_view, 2> norms{"l2", "max"};
             constexpr std::array<std::string_view, 4> codes{"fixed", "elias", "gamma", "delta"};
             const UniformGrid grid{
                 static_cast<int>(arguments.integer("levels", 1, 1 << 20)),
@@ -70,7 +71,7 @@ SchemeDefinition qsgd_definition() {
             const auto code = elias_code(arguments.choice("code", codes));
             return {.grid = "uniform:" + std::to_string(grid.levels),
                     .transport = {.code_bits = code ? 0 : grid.code_bits()},
-                    .run = code ? grid.bucket : 1,  // distances are counted in a bucket
+                    .run = code ? grid.bucket : 1,  // distances do not cross buckets
                     .choice = {.measure =
                                    [grid](const WorkerRow& r) { return bucket_norms(r.x, grid); }},
                     .encoding = {.encode = [grid, code](const RowPiece& p,

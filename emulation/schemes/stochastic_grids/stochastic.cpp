@@ -1,5 +1,6 @@
-// stochastic: stochastic rounding to a float grid. The amax is agreed by MAX, the scale is APS's
-// with headroom one (nothing is summed in the format), the codes are gathered and added in fp32.
+// stochastic: stochastic rounding to a float grid. The scale is that of aps with headroom=one,
+// because nothing is summed in the format; its amax is the maximum over all workers. The codes are
+// gathered, decoded and added in fp32.
 #include "emulation/schemes/shared/float_scheme.h"
 
 namespace apscope::detail {

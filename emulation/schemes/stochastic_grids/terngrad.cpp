@@ -1,17 +1,16 @@
-// terngrad: ternary codes under one scale, which all workers share so that codes add up in the
-// network.
+// terngrad: ternary codes with one scale for all workers, so that the network can add codes.
 //
 //      c_w  = clamp(g_w, -t_w, t_w)        t_w = clip sigma_w; infinite where clip or sigma_w is 0
 //      s    = max over w of max |c_w|      agreed by MAX, an fp32 number
 //      code = sign(c_w) with probability |c_w| / s, else 0
 //      y    = s (sum of codes)
 //
-// s is at most fp32's largest number. The probability is a number of random words over 2^N, rounded
-// down for c_w > 0 and up for c_w < 0 (codecs/levels.h); variance and bias below are those of exact
-// probabilities, the columns those of the words.
-// sigma_w is the standard deviation of worker w's elements. A code takes 2 bits in a message; the
-// sum of W codes lies in -W..W and takes ceil(log2(2W + 1)). A message has the variance
-// s |c_w|_1 - |c_w|_2^2 and the bias c_w - g_w.
+// s is at most the largest fp32 number. sigma_w is the standard deviation of worker w's elements. A
+// code takes 2 bits in a message; the sum of W codes lies in -W..W and takes ceil(log2(2W + 1))
+// bits. With the exact probability |c_w| / s, a message has the variance s |c_w|_1 - |c_w|_2^2 and
+// the bias c_w - g_w. The probability is a multiple of 2^-N, for random words of N bits, rounded
+// down for c_w > 0 and up for c_w < 0 (codecs/levels.h); variance and bias in results are those of
+// the rounded probability.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -28,12 +27,12 @@ namespace {
 constexpr double largest_fp32 = std::numeric_limits<float>::max();
 
 struct Clipped {
-    Row limits;  // one limit per worker; infinity: no limit
+    Row limits;  // t_w of each worker; infinity: no clipping
 
     void fields(Fields& f) { f.row("limits", limits); }
 };
 
-// The limit of a worker's magnitudes; infinity for no clipping.
+// The limit t_w of a worker's magnitudes; infinity for no clipping.
 double limit_of(const RowReader& x, double clip) {
     const auto n = static_cast<double>(x.size);
     if (clip == 0.0 || x.size == 0) return std::numeric_limits<double>::infinity();

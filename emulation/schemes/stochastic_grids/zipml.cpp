@@ -1,9 +1,9 @@
 // zipml: every worker rounds stochastically to the best levels for its own gradient.
 //
-// A bucket of consecutive elements (bucket=0: the whole tensor) has a codebook of at most `levels`
-// of its values or candidates, chosen to minimise the variance (codecs/optimal_levels.h). A
-// codebook costs 32 bits per level. Codebooks are local to a worker, so messages are gathered,
-// decoded and added in fp32.
+// A bucket of consecutive elements (with bucket=0, the complete tensor) has a codebook of at most
+// `levels` numbers, chosen from the bucket's values or from candidates such that the variance is
+// least (codecs/optimal_levels.h). A codebook costs 32 bits per level. Codebooks are local to a
+// worker, so messages are gathered, decoded and added in fp32.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -24,7 +24,7 @@ struct Codebooks {
     int random_bits;
 };
 
-// Narrows elements to fp32, for a codebook of fp32 numbers.
+// Rounds elements to finite fp32 numbers, because codebooks consist of fp32 numbers.
 void narrow(std::span<const double> x, std::span<double> sent) {
     constexpr double largest = std::numeric_limits<float>::max();
     for (std::size_t i = 0; i < x.size(); ++i)
@@ -42,7 +42,7 @@ Row codebook_of(const RowReader& x, const Codebooks& books) {
     return LevelChooser(books.levels, books.search, books.candidates).levels(sent);
 }
 
-// Encodes complete buckets of a tensor, whose last may be shorter.
+// Encodes complete buckets of a tensor; the tensor's last bucket may be shorter.
 void encode_buckets(const RowPiece& p, const Codebooks& books, Message& all) {
     all.prepare(p.x.size(), true, true);
     LevelChooser chooser(books.levels, books.search, books.candidates);
@@ -59,7 +59,7 @@ void encode_buckets(const RowPiece& p, const Codebooks& books, Message& all) {
 
 void encode(const RowPiece& p, const Codebooks& books, Message& m) {
     if (p.x.empty()) m.prepare(0, true, true);
-    else if (books.bucket == 0)  // measure() chose the codebook of the whole row
+    else if (books.bucket == 0)  // the result of measure() is the codebook of the complete row
         encode_levels(m, p.x, LevelTable(Row(p.measured.begin(), p.measured.end())), 1.0,
                       LevelRule::stochastic, p.stream(books.random_bits), false, p.place.first);
     else encode_buckets(p, books, m);

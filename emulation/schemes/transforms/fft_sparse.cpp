@@ -1,14 +1,15 @@
 // fft_sparse treats the flattened tensor as a signal. Each worker sends its largest Fourier
-// coefficients as range-based floats, with a bitmap of their places. The messages are gathered,
+// coefficients as range-based floats, with a bitmap of their indices. The messages are gathered,
 // transformed back and added.
 //
 //      F = real FFT of x        F[k] for k = 0 .. floor(n / 2)
 //
-// If several |F| are equal, the lowest k is kept first. The real and imaginary parts are N-bit
-// codes of a window that ends at the largest of them (emulation/schemes/codecs/code_window.h).
+// Of equal |F|, the one with the lowest k is sent first. The real and imaginary parts are N-bit
+// codes of a window that ends at the largest real or imaginary part
+// (emulation/schemes/codecs/code_window.h).
 //
-// The transform runs on the host in fp64, in one fixed order of operations (codecs/fourier.h),
-// whatever the device.
+// The transform runs in fp64 on the CPU, in a fixed order of operations (codecs/fourier.h), also if
+// a GPU does the rest of the work.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -28,9 +29,10 @@ namespace apscope::detail {
 
 namespace {
 
-// Computing the tables of a length takes longer than a transform, and all workers have the same
-// length. So a thread keeps its last tables: 2 MiB in total, or those of one length, and up to 128
-// MiB from one message to the next.
+// The transforms that a thread stores, by length. Computing the tables of a length takes longer
+// than a transform, and the rows of all workers have the same length. So each thread stores the
+// tables of the last lengths, up to 2 MiB, or those of one length that needs more. Tables of more
+// than 128 MiB are freed at the end of a message.
 class Transforms {
 public:
     static Transforms& of_thread() {
@@ -49,11 +51,11 @@ public:
         clear();
         re = im = sizes = Row();
     }
-    Row re, im, sizes;  // coefficients, and their squared magnitudes
+    Row re, im, sizes;  // coefficients of the current row, and their squared magnitudes
 
 private:
-    // Limits of held_, in fp64 numbers: `few` while tables are added, `many` from one message to
-    // the next.
+    // Limits of held_, in fp64 numbers: `few` when tables are added, `many` at the end of a
+    // message.
     static constexpr std::size_t few = std::size_t{1} << 18, many = std::size_t{1} << 24;
 
     void clear() {
@@ -77,7 +79,7 @@ struct FftSparse {
     int bits, mantissa_bits;
     std::size_t bucket;
 
-    // `values` is as long as x.
+    // Encodes a bucket and writes its decoded values to `values`, which is as long as x.
     void encode_part(std::span<const double> x, std::span<double> values, Message& m,
                      BitWriter& payload, bool packs) const {
         const std::size_t n = x.size();
@@ -87,7 +89,7 @@ struct FftSparse {
         const double amax = amax_of(x);
         int exponent = 0;
         if (amax > 0.0)
-            // After division by 2^exponent, coefficients are at most 1.
+            // After division by 2^exponent, the magnitudes of coefficients are at most 1.
             std::frexp(amax * static_cast<double>(n), &exponent);
         std::copy(x.begin(), x.end(), values.begin());
         multiply_by_power(values, -exponent);
@@ -119,7 +121,7 @@ struct FftSparse {
             payload.put(is_kept, 1);
         }
         m.payload_bits += bins;
-        std::size_t next = 0;  // the bins below `next` are finished
+        std::size_t next = 0;  // all coefficients below `next` are decoded or set to 0
         for (const std::size_t k : selected) {
             for (; next < k; ++next) re[next] = im[next] = 0.0;
             const bool real_only = k == 0 || 2 * k == n;

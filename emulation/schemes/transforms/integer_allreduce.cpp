@@ -1,15 +1,15 @@
-// integer_allreduce: fixed point with a scale that the workers agree on, chunk by chunk, so that
-// switches or plain integer additions sum the codes, exactly and in any order.
+// integer_allreduce: fixed-point numbers with one scale per chunk, on which the workers agree, so
+// that switches or integer additions can sum the codes exactly and in any order.
 //
-//      B = max over workers and elements of |x|      agreed by MAX, a chunk at a time
+//      B = max over workers and elements of |x|      agreed by MAX for each chunk
 //      F = (2^(b-1) - H) / (H B)
 //      f = the largest power of two at most F, or F itself
-//      q = round(f x)              at most 2^(b-1) - 1 either way
+//      q = round(f x)              |q| <= 2^(b-1) - 1
 //      y = (sum of q) / f          H = W: no sum overflows; smaller H: sums wrap or saturate
 //
 // With rounding to nearest, the error of a sum without overflow is at most W / (2 f). Sums that
-// wrap are those of two's complement integers, in any order; saturating ones are added in rank
-// order. IntSGD rounds stochastically.
+// wrap are sums of two's complement integers, which do not depend on the order of additions; sums
+// that saturate are computed in rank order. IntSGD is this scheme with stochastic rounding.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -26,7 +26,7 @@ namespace apscope::detail {
 
 namespace {
 
-// q = scale x to the nearest integer, ties to even.
+// Computes q = scale x, rounded to the nearest integer, ties to even.
 struct RoundToIntegers {
     static APSCOPE_INLINE void run(const double* x, const double* scale, std::size_t count,
                                    double* codes, double* values) {
@@ -57,8 +57,8 @@ struct DrawIntegers {
     }
 };
 
-// A sum that overflows b bits differs by a multiple of 2^b if it wraps, and is the nearer end if it
-// saturates.
+// A sum of b-bit integers that overflows: wrapped() adds a multiple of 2^b to it, saturated()
+// replaces it by the nearer end of the range. half: 2^(b-1).
 double wrapped(double sum, double half) {
     return sum - 2.0 * half * std::floor((sum + half) / (2.0 * half));
 }
@@ -71,9 +71,9 @@ struct FixedPoint {
     Headroom headroom;
     bool wraps;
 
-    // 2^(b-1)
+    // The number 2^(b-1).
     double half() const { return std::ldexp(1.0, bits - 1); }
-    // H for this number of workers: a sum of H codes does not overflow.
+    // The headroom H for this number of workers: a sum of H codes does not overflow.
     double room(std::size_t workers) const {
         const auto all = static_cast<double>(workers);
         return headroom == Headroom::workers ? all
@@ -81,14 +81,14 @@ struct FixedPoint {
                                              : std::sqrt(all);
     }
 
-    // f of every chunk; 1 for a chunk of zeros.
+    // The factor f of every chunk; 1 for a chunk of zeros.
     Row factors(std::span<const RowReader> rows) const {
         const double h = room(rows.size());
         Row factor((rows[0].size + chunk - 1) / chunk, 0.0);
         for (const RowReader& row : rows) raise_to_amax(row, chunk, factor);
         for (double& f : factor) {
             const double amax = f;
-            // Divides twice, because h * amax may overflow fp64.
+            // There are two divisions, because h * amax may overflow fp64.
             f = amax == 0.0 ? 1.0 : (half() - h) / h / amax;
             // f is rounded, so f * amax might exceed the largest integer.
             while (headroom == Headroom::one && f * amax > half() - 1.0) f = std::nextafter(f, 0.0);
@@ -195,7 +195,8 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
     return {
         .grid = "int" + std::to_string(f.bits),
         .topology = std::string(reductions::code_sum),
-        // Sums are as wide as codes: the scale leaves room, or sums wrap or saturate.
+        // Sums are as wide as codes, because the scale leaves room for the sum, or sums wrap or
+        // saturate.
         .transport = {.agreed_bits = all_side_bits},
         .choice = {.select = select},
         .encoding = {.encode = [f](const RowPiece& p,

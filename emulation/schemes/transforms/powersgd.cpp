@@ -1,16 +1,16 @@
 // powersgd: the matrix M_w of worker w is sent as two thin factors, which add up over the workers.
 //
-//      P_w    = M_w Q                              Q: of the step before; random if it is 0
+//      P_w    = M_w Q                              with Q of the last step; random if that is 0
 //      P      = orthonormal columns of sum of P_w  a column that vanishes becomes 0
 //      Q_w    = M_w^T P
 //      Q      = sum of Q_w / W                     for the next step
 //      sent_w = P Q_w^T
 //      y      = P (sum of Q_w)^T
 //
-// A matrix has the tensor's first axis as rows and all others as columns. Other tensors, and those
-// whose factors would not be smaller, are sent as fp32 numbers. Factors are rounded to fp32 when
-// they are sent; sums are fp64, in fixed order. With error feedback:
-// error_feedback(powersgd:rank=2).
+// The rows of the matrix are the tensor's slices along the first axis. Tensors with fewer than two
+// axes, and tensors whose factors would not be smaller, are sent as fp32 numbers. Factors are
+// rounded to fp32 when they are sent; sums are computed in fp64, in a fixed order. The scheme with
+// error feedback is error_feedback(powersgd:rank=2).
 #include "core/bits.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/statistics.h"
@@ -23,7 +23,7 @@ namespace {
 
 struct Matrix {
     std::size_t rows, columns, rank;
-    bool is_small;  // too small for factors
+    bool is_small;  // true: the factors would not be smaller than the matrix
 
     ThinShape shape() const { return {rows, columns, rank}; }
 
@@ -46,7 +46,7 @@ struct Memory {
 struct Factors {
     Rows p_of_worker, q_of_worker;  // the factors that each worker sends
     Row p;
-    int exponent = 0;  // products are multiplied by 2^exponent
+    int exponent = 0;  // the factors are those of 2^-exponent M
 
     void fields(Fields& f) {
         f.rows("p", p_of_worker);
@@ -60,7 +60,7 @@ void round_to_fp32(Row& row) {
     for (double& v : row) v = static_cast<float>(v);
 }
 
-// A factor (columns x rank) of random numbers between -1 and 1.
+// A factor Q (columns x rank) of random numbers between -1 and 1.
 Row random_factor(const TrainingStep& step, const Matrix& m) {
     const RandomStream stream = step.shared_stream(32);
     Row q(m.columns * m.rank);
@@ -89,18 +89,18 @@ void orthonormalize(Row& p, const Matrix& m) {
     p = thin_from_columns(columns, m.rows, m.rank);
 }
 
-// Both factors are exchanged here, because a worker's message needs sums over all workers: P of the
-// columns, Q for the memory. Only select() and forward() see all rows at once, and forward() must
-// return rows to encode, while encode() sees one row. So the factors are parameters.
+// Computes both factors, because a worker's Q_w depends on P, which is computed from the sum of all
+// P_w, and the memory is a sum of all Q_w. Of a scheme's parts, only select() and forward() get the
+// rows of all workers, and forward() must return rows to encode. So the factors are parameters.
 Parameters select(const Selection& selection, std::size_t most_rank) {
     const auto& [step, state, x] = selection;
     const Matrix m(step, x[0].size, most_rank);
     Parameters theta;
     if (m.is_small) return theta;
     Row& q = state.of<Memory>().q;
-    // A factor of zeros would stay zero forever.
+    // With a factor Q of zeros, the factors of all later steps would be 0.
     if (q.size() != m.columns * m.rank || amax_of(q) == 0.0) q = random_factor(step, m);
-    // The gradients are scaled by a power of two, so that products stay within fp64's range.
+    // Gradients are multiplied by 2^-exponent, so that products stay within the range of fp64.
     auto& [p_of_worker, q_of_worker, p, exponent] = theta.extra.of<Factors>();
     double amax = 0.0;
     for (const RowReader& row : x) amax = std::max(amax, amax_of(row));

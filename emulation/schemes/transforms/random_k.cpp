@@ -1,12 +1,12 @@
-// random_k: k = max(1, floor(keep n)) of the n elements, chosen by random words that all workers
-// share, so messages add element by element and indices are not sent. The elements with the k
-// largest words are chosen; of equal words the first.
+// random_k sends k = max(1, floor(keep n)) of the n elements, chosen by random words that all
+// workers share, so messages can be added element by element and indices are not sent. The elements
+// with the k largest words are chosen; of elements with equal words, the first.
 //
 //      v        = fl32(x n / k)                  at most the largest fp32 number
 //                 fl32(x)                        with scale=false
 //      y        = v with probability k / n, else 0
 //      E[y] - x = v k / n - x
-//      Var y    = v^2 (k / n) (1 - k / n)        with the scale x^2 (n / k - 1), but for fl32
+//      Var y    = v^2 (k / n) (1 - k / n)        with scale=true about x^2 (n / k - 1)
 #include <algorithm>
 #include <limits>
 
@@ -27,8 +27,8 @@ struct Chosen {
     void fields(Fields& f) { f.numbers("chosen", words.size, words.index, count); }
 };
 
-// Calls work(first, words) with the words of elements first .. first + words.size() - 1, for
-// elements begin .. end - 1.
+// Calls work(first, words) for consecutive parts of elements begin .. end - 1, with the random
+// words of elements first .. first + words.size() - 1.
 template <class Work>
 void for_words(const TrainingStep& step, std::size_t begin, std::size_t end, Work&& work) {
     for_drawn<double>(step.shared_stream(53), begin, end - begin,
@@ -47,7 +47,7 @@ void choose(const TrainingStep& step, Parameters& theta, std::size_t n, double k
     });
 }
 
-// The factor of a sent element, and the probability that it is sent.
+// The factor by which a sent element is multiplied, and the probability that an element is sent.
 struct Send {
     double factor, probability;
 };

@@ -1,14 +1,15 @@
-// thc: all workers apply the same random rotation and round to the same table. The table entries of
-// codes are integers, which a network can add without decoding.
+// thc: all workers apply the same random rotation and round to the same table of integers, which a
+// network can add without decoding.
 //
 //      x'   = H D (x, zeros)           D: random signs; H: Walsh-Hadamard, of 2^p elements
-//      norm = max over w of |x_w|_2    as of x', so x' sqrt(2^p) / norm is about N(0, 1)
+//      norm = max over w of |x_w|_2    = max |x'_w|_2, so x' sqrt(2^p) / norm is about N(0, 1)
 //      z    = clamp(x' sqrt(2^p) / norm, -T, T)
 //      j    = z rounded stochastically to 2^bits of the points (2 j / g - 1) T, j = 0..g
 //      y    = D H ((2 (sum over w of j) / g - W) T norm / sqrt(2^p))
 //
-// T leaves 1/32 of a normal distribution outside. The points are those that add the least variance
-// to a normal distribution (codecs/normal_levels.h; the published table is not used).
+// 1/32 of a normal distribution lies outside of [-T, T]. The table has the 2^bits points for which
+// rounding adds the least variance to a normal distribution (codecs/normal_levels.h; the published
+// table is not used).
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -33,7 +34,8 @@ struct FlipSigns {
         for (std::size_t i = 0; i < count; ++i) to[i] = signs[i] != 0.0 ? -row[i] : row[i];
     }
 };
-// to = D row, for at most as many elements as `to` has; further elements of `to` are 0.
+// Computes to = D row. If `to` is longer than `row`, its other elements become 0; if it is shorter,
+// the other elements of `row` are ignored.
 void flip(const TrainingStep& step, std::span<const double> row, Row& to) {
     const std::size_t count = std::min(row.size(), to.size());
     for_drawn<double>(step.shared_stream(1), 0, count,
@@ -51,15 +53,15 @@ struct LookUp {
 };
 
 struct Norm {
-    bool zero = false;  // the norm is 0, so all elements are
+    bool zero = false;  // true: the norm is 0, so all elements are 0
 
     void fields(Fields& f) { f.numbers("zero", zero); }
 };
 
 struct Thc {
     int g;
-    Row entries;        // entries of the table: integers
-    LevelTable levels;  // levels of the table, between -T and T
+    Row entries;        // entries of the table, which are the integers j, by code
+    LevelTable levels;  // the numbers (2 j / g - 1) T of these entries
 
     static Row turn(const TrainingStep& step, std::span<const double> row) {
         Row turned(row.empty() ? 0 : std::bit_ceil(row.size()));
@@ -67,7 +69,7 @@ struct Thc {
         if (!turned.empty()) hadamard(turned, turned.size());
         return turned;
     }
-    // The inverse rotation. The row is cut to the tensor's length.
+    // Applies the inverse rotation, and removes the elements beyond the tensor's length.
     static void turn_back(const TrainingStep& step, std::size_t length, Row& row) {
         if (row.empty()) return;
         hadamard(row, row.size());
@@ -75,7 +77,7 @@ struct Thc {
         flip(step, row, flipped);
         row = std::move(flipped);
     }
-    // |row| 2^-exponent
+    // The norm |row|_2, times 2^-exponent.
     static double norm_of(const RowReader& row, int exponent) {
         const Power power(-exponent);
         const auto norm = [&](const auto& square_of) {
@@ -89,7 +91,8 @@ struct Thc {
         double norm = 0.0, amax = 0.0;
         int exponent = 0;
         for (const RowReader& row : x) amax = std::max(amax, amax_of(row));
-        std::frexp(amax, &exponent);  // scaled by 2^-exponent, squares stay within fp64's range
+        // The norms are those of 2^-exponent x, so that squares stay within the range of fp64.
+        std::frexp(amax, &exponent);
         for (const RowReader& row : x) norm = std::max(norm, norm_of(row, exponent));
         Parameters theta;
         theta.scale =
@@ -122,8 +125,8 @@ struct Thc {
         }
         turn_back(p.step, n, m.values);
         turn_back(p.step, n, m.bias);
-        // The inverse rotation makes every element a sum of all, each with one of two signs and
-        // divided by the square root of their number.
+        // The inverse rotation makes every element a sum of all x.size() elements, each times plus
+        // or minus 1 / sqrt(x.size()).
         const double sum = fixed_sum_of(RowReader::of(m.variance), [](double v) { return v; });
         m.variance.assign(n, sum / static_cast<double>(x.size()));
     }

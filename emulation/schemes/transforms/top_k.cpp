@@ -1,6 +1,6 @@
 // top_k: every worker sends the k = max(1, floor(keep n)) elements of largest magnitude (of equal
-// ones the first) as fp32 numbers with their indices; the other elements count as 0. Messages are
-// gathered and added in fp32.
+// magnitudes, the first) as fp32 numbers with their indices; the other elements count as 0.
+// Messages are gathered and added in fp32.
 //
 // The squared error is at most (1 - k/n) |x|^2.
 #include <array>
