@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "core/error.h"
 #include "core/limits.h"
 #include "core/named_formats.h"
 #include "core/parse.h"
@@ -22,7 +23,7 @@ constexpr std::array<std::string_view, block_nonfinite_count> nonfinite_names = 
     "apart", "torchao", "torchao_0.18", "transformer_engine"};
 constexpr int largest_block = 1 << 30;
 
-[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
+[[noreturn]] void refuse(const std::string& sentence) { throw error(sentence); }
 
 const FloatFormat& e8m0() {
     static const FloatFormat format = make_format(8, 0, Specials::e8m0);
@@ -253,8 +254,8 @@ BlockFormat parse_block_format(std::string_view text) {
     }
     try {
         validate(f);
-    } catch (const std::invalid_argument& error) {
-        refuse("block format '" + detail::limits::clipped(name) + "': " + error.what());
+    } catch (const std::invalid_argument& refused) {
+        refuse("block format '" + detail::limits::clipped(name) + "': " + refused.what());
     }
     return f;
 }

@@ -1,8 +1,8 @@
 #include "core/float_format.h"
 
 #include <cmath>
-#include <stdexcept>
 
+#include "core/error.h"
 #include "core/limits.h"
 #include "core/named_formats.h"
 
@@ -10,7 +10,7 @@ namespace apscope {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
+[[noreturn]] void refuse(const std::string& sentence) { throw error(sentence); }
 
 std::string describe(const FloatFormat& f) {
     return "a format with exponent_bits=" + std::to_string(f.exponent_bits) +
@@ -128,8 +128,9 @@ void validate(const FloatFormat& f) {
 
 void require_fp32(const FloatFormat& f, std::string_view what) {
     if (f.fits_fp32()) return;
-    refuse(f.name() + " has values that fp32 does not have, and " + std::string(what) +
-           " works on fp32 numbers; use a format such as fp32");
+    throw error(f.name() + " has values that fp32 does not have, and " + std::string(what) +
+                    " works on fp32 numbers; use a format such as fp32",
+                ErrorKind::unsupported);
 }
 
 }  // namespace apscope

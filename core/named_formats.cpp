@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/error.h"
 #include "core/limits.h"
 #include "core/named_format_table.h"
 #include "core/nearest_names.h"
@@ -138,8 +139,8 @@ std::optional<FloatFormat> parse_family(std::string_view name) {
         if (!t.take(word)) continue;
         const auto bias = t.take_number("b");
         if (!bias || *bias < 0 || *bias > 63 || !t.rest.empty()) {
-            throw std::invalid_argument("the format name '" + detail::limits::clipped(name) +
-                                        "' needs its bias, 0 to 63, as in " + word + "b7");
+            throw error("the format name '" + detail::limits::clipped(name) +
+                        "' needs its bias, 0 to 63, as in " + word + "b7");
         }
         return cfloat8(exponent_bits, *bias);
     }
@@ -175,9 +176,9 @@ void refuse_usual_bias(std::string_view name, const FloatFormat& f) {
                (g.zero == Zero::none ? ", no zero" : "") + ", largest value " +
                detail::shortest(g.largest());
     };
-    throw std::invalid_argument("'" + std::string(name) + "' and '" + std::string(plain) +
-                                "' would be two formats: write " + f.name() + " (" + described(f) +
-                                ") or " + other.name() + " (" + described(other) + ")");
+    throw error("'" + std::string(name) + "' and '" + std::string(plain) +
+                "' would be two formats: write " + f.name() + " (" + described(f) + ") or " +
+                other.name() + " (" + described(other) + ")");
 }
 
 // The shortest name of `f` in the general form (see parse_format), over the families of special
@@ -254,16 +255,15 @@ FloatFormat parse_format(std::string_view name) {
     const auto of_name = [&](auto&& step) {
         try {
             step();
-        } catch (const std::invalid_argument& error) {
-            throw std::invalid_argument("format '" + detail::limits::clipped(name) +
-                                        "': " + error.what());
+        } catch (const std::invalid_argument& refused) {
+            throw error("format '" + detail::limits::clipped(name) + "': " + refused.what());
         }
     };
     if (!f) of_name([&] { f = parse_general(name); });
     if (!f) {
         if (const auto* meant = detail::formats_meant(name); meant != nullptr) {
-            throw std::invalid_argument("the format name '" + detail::limits::clipped(name) +
-                                        "' has several meanings: " + std::string(meant->all));
+            throw error("the format name '" + detail::limits::clipped(name) +
+                        "' has several meanings: " + std::string(meant->all));
         }
         if (const std::string spelt = detail::format_spelling(name); !spelt.empty())
             return parse_format(spelt);
@@ -271,13 +271,12 @@ FloatFormat parse_format(std::string_view name) {
             return parse_format(lower);
         const std::string other = detail::not_a_float_format(name);
         if (!other.empty()) {
-            throw std::invalid_argument("unknown format '" + detail::limits::clipped(name) + "'" +
-                                        other);
+            throw error("unknown format '" + detail::limits::clipped(name) + "'" + other);
         }
         const std::string right = name.size() <= 64 ? reordered(name) : "";
         const std::string near = right.empty() ? detail::did_you_mean(name, all_names())
                                                : "; did you mean " + right + "?";
-        throw std::invalid_argument(
+        throw error(
             "unknown format '" + detail::limits::clipped(name) + "'" +
             (near.empty()
                  ? "; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]"

@@ -3,8 +3,8 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <stdexcept>
 
+#include "core/error.h"
 #include "core/float_format.h"
 #include "core/limits.h"
 #include "core/rounding_words.h"
@@ -30,8 +30,8 @@ Enum parse(std::string_view name, const std::array<std::string_view, N>& names, 
         if (names[i] == name) return static_cast<Enum>(i);
         all += (i ? ", " : "") + std::string(names[i]);
     }
-    throw std::invalid_argument("unknown " + std::string(what) + " '" +
-                                detail::limits::clipped(name) + "'; use one of " + all);
+    throw error("unknown " + std::string(what) + " '" + detail::limits::clipped(name) +
+                "'; use one of " + all);
 }
 
 }  // namespace
@@ -60,9 +60,9 @@ Underflow parse_underflow(std::string_view name) {
 
 void require_counted(RoundingMode mode, std::string_view what) {
     if (mode != RoundingMode::stochastic_exact) return;
-    throw std::invalid_argument(
-        "rounding='stochastic_exact' is only for quantize and encode, not for " +
-        std::string(what) + "; use 'stochastic' with random_bits=64");
+    throw error("rounding='stochastic_exact' is only for quantize and encode, not for " +
+                    std::string(what) + "; use 'stochastic' with random_bits=64",
+                ErrorKind::unsupported);
 }
 
 void validate(const Projection& projection, const FloatFormat& format) {
@@ -70,26 +70,29 @@ void validate(const Projection& projection, const FloatFormat& format) {
                                projection.rounding == RoundingMode::stochastic_c;
     const int most = integer_count ? 62 : 64;  // rounding the count needs two bits more
     if (projection.random_bits < 1 || projection.random_bits > most) {
-        throw std::invalid_argument(
-            "random_bits=" + std::to_string(projection.random_bits) + " is not between 1 and " +
-            std::to_string(most) +
-            (integer_count ? ", as " + std::string(to_string(projection.rounding)) + " needs"
-                           : ""));
+        throw error("random_bits=" + std::to_string(projection.random_bits) +
+                    " is not between 1 and " + std::to_string(most) +
+                    (integer_count
+                         ? ", as " + std::string(to_string(projection.rounding)) + " needs"
+                         : ""));
     }
     if (projection.overflow == Overflow::infinity && !format.has_infinity) {
-        throw std::invalid_argument("overflow='infinity' needs a format with infinity, which " +
-                                    format.name() + " is not; use 'saturate' or 'ieee'");
+        throw error("overflow='infinity' needs a format with infinity, which " + format.name() +
+                        " is not; use 'saturate' or 'ieee'",
+                    ErrorKind::unsupported);
     }
     if (projection.overflow == Overflow::nan && !format.has_nan()) {
-        throw std::invalid_argument("overflow='nan' needs a format with NaN, which " +
-                                    format.name() + " is not; use 'saturate' or 'ieee'");
+        throw error("overflow='nan' needs a format with NaN, which " + format.name() +
+                        " is not; use 'saturate' or 'ieee'",
+                    ErrorKind::unsupported);
     }
     // The bits are compared, because the caller's environment may flush subnormal numbers.
     const bool has_normal = std::bit_cast<std::uint64_t>(format.smallest_normal()) != 0;
     if (projection.underflow != Underflow::gradual && !has_normal) {
-        throw std::invalid_argument("underflow='" + std::string(to_string(projection.underflow)) +
-                                    "' needs a format with normal numbers, which " + format.name() +
-                                    " is not; use 'gradual'");
+        throw error("underflow='" + std::string(to_string(projection.underflow)) +
+                        "' needs a format with normal numbers, which " + format.name() +
+                        " is not; use 'gradual'",
+                    ErrorKind::unsupported);
     }
 }
 

@@ -1,9 +1,9 @@
 #include "core/rounding_words.h"
 
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "core/limits.h"
 #include "core/nearest_names.h"
 #include "core/rounding_mode.h"
@@ -41,12 +41,11 @@ std::string_view rounding_word(std::string_view word) {
     }
     const std::string unknown = "unknown rounding '" + limits::clipped(word) + "'";
     if (lists(open_words, plain)) {
-        throw std::invalid_argument(unknown +
-                                    ", which does not say where ties go; use ties_to_even, IEEE "
-                                    "754's default, ties_to_away or ties_to_zero");
+        throw error(unknown + ", which does not say where ties go; use ties_to_even, IEEE "
+                              "754's default, ties_to_away or ties_to_zero");
     }
     if (const std::string near = did_you_mean(word, names); !near.empty())
-        throw std::invalid_argument(unknown + near);
+        throw error(unknown + near);
     return word;
 }
 

@@ -6,13 +6,13 @@
 
 #include <cerrno>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "analysis/trace/mapped_ranges.h"
 #include "analysis/trace/one_line.h"
+#include "core/error.h"
 
 namespace apscope::detail {
 namespace {
@@ -20,8 +20,9 @@ namespace {
 // A smaller file is read: mapping its pages would take longer than copying.
 constexpr std::size_t smallest_mapped = std::size_t{1} << 16;
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
-    throw std::invalid_argument(one_line(path.string() + what));
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what,
+                         ErrorKind kind = ErrorKind::unreadable_file) {
+    throw error(one_line(path.string() + what), kind);
 }
 
 [[noreturn]] void fail(const std::filesystem::path& path, int code) {
@@ -55,7 +56,8 @@ void check_file_unchanged(const std::filesystem::path& path, const FileState& st
         return;
     refuse(path,
            std::string(there ? " changed" : " was removed") +
-               " while it was read; open the trace and repeat this when nothing writes to it");
+               " while it was read; open the trace and repeat this when nothing writes to it",
+           there ? ErrorKind::unreadable_file : ErrorKind::missing_file);
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path, std::shared_ptr<FileState> known)

@@ -4,11 +4,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <stdexcept>
 #include <string_view>
 #include <utility>
 
 #include "analysis/trace/one_line.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "core/limits.h"
 #include "emulation/machine/buffers.h"
@@ -25,7 +25,7 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::size_t drop_pages_from = std::size_t{1} << 18;
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
-    throw std::invalid_argument(one_line(path.string() + ": " + what));
+    throw error(one_line(path.string() + ": " + what), ErrorKind::unreadable_file);
 }
 
 // The value of an fp16 code, whose bits are s eeeee mmmmmmmmmm, as an fp32 number, which is exact;

@@ -2,19 +2,19 @@
 
 #include <algorithm>
 #include <iterator>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "analysis/trace/one_line.h"
 #include "analysis/trace/strict_json.h"
+#include "core/error.h"
 #include "core/limits.h"
 
 namespace apscope::detail {
 namespace {
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& what) {
-    throw std::invalid_argument(one_line(path.string() + ": " + what));
+    throw error(one_line(path.string() + ": " + what), ErrorKind::unreadable_file);
 }
 
 int bits_of(std::string_view dtype) {

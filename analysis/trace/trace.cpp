@@ -12,6 +12,7 @@
 
 #include "analysis/trace/one_line.h"
 #include "analysis/trace/trace_manifest.h"
+#include "core/error.h"
 #include "core/limits.h"
 
 namespace apscope::detail {
@@ -82,12 +83,13 @@ private:
 std::string read_whole(const fs::path& path) {
     std::error_code unknown;
     if (const auto size = fs::file_size(path, unknown); !unknown && size > limits::manifest_length)
-        throw std::invalid_argument(one_line(path.string()) + " has " + std::to_string(size) +
-                                    " bytes; a manifest has at most " +
-                                    std::to_string(limits::manifest_length));
+        throw error(one_line(path.string()) + " has " + std::to_string(size) +
+                        " bytes; a manifest has at most " + std::to_string(limits::manifest_length),
+                    ErrorKind::unreadable_file);
     std::ifstream stream(path, std::ios::binary);
     std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-    if (!stream) throw std::invalid_argument(one_line(path.string()) + " cannot be read");
+    if (!stream)
+        throw error(one_line(path.string()) + " cannot be read", ErrorKind::unreadable_file);
     return bytes;
 }
 
@@ -100,10 +102,10 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
 void check_shape(const SafetensorsFile& file, const TensorInfo& tensor,
                  const std::vector<std::int64_t>& shape) {
     if (shape != tensor.shape)
-        throw std::invalid_argument(one_line(file.path().string()) + ": tensor '" +
-                                    one_line(limits::clipped(tensor.name)) + "' has shape " +
-                                    shape_text(shape) + ", but the manifest says " +
-                                    shape_text(tensor.shape));
+        throw error(one_line(file.path().string()) + ": tensor '" +
+                        one_line(limits::clipped(tensor.name)) + "' has shape " +
+                        shape_text(shape) + ", but the manifest says " + shape_text(tensor.shape),
+                    ErrorKind::unreadable_file);
 }
 
 bool per_step(Kind kind) { return kind == Kind::weights || kind == Kind::full_batch; }
@@ -147,11 +149,12 @@ Trace Trace::open(const fs::path& folder, bool arriving) {
     const fs::path manifest_path = folder / "manifest.json";
     std::error_code ignored;
     if (!fs::is_directory(folder, ignored))
-        throw std::invalid_argument(one_line(folder.string()) +
-                                    " is not a trace: a trace is a folder with a manifest.json");
+        throw error(one_line(folder.string()) +
+                        " is not a trace: a trace is a folder with a manifest.json",
+                    ErrorKind::missing_file);
     if (!fs::is_regular_file(manifest_path, ignored))
-        throw std::invalid_argument(one_line(folder.string()) +
-                                    " is not a trace: it has no manifest.json");
+        throw error(one_line(folder.string()) + " is not a trace: it has no manifest.json",
+                    ErrorKind::missing_file);
 
     Trace trace;
     trace.state_ = std::make_shared<State>();
@@ -163,16 +166,17 @@ Trace Trace::open(const fs::path& folder, bool arriving) {
     for (const auto& step : state.manifest.steps) {
         for (const auto& file : step.files) {
             const fs::path path = folder / step_folder(step.number) / file.name;
-            std::error_code error;
-            const auto bytes = fs::file_size(path, error);
-            if (error)
-                throw std::invalid_argument(one_line(path.string()) +
-                                            " is missing, but the manifest lists it");
+            std::error_code unknown;
+            const auto bytes = fs::file_size(path, unknown);
+            if (unknown)
+                throw error(one_line(path.string()) + " is missing, but the manifest lists it",
+                            ErrorKind::missing_file);
             if (bytes != file.bytes)
-                throw std::invalid_argument(
-                    one_line(path.string()) + (bytes < file.bytes ? " is truncated: it" : "") +
-                    " has " + std::to_string(bytes) + " bytes, but the manifest says " +
-                    std::to_string(file.bytes));
+                throw error(one_line(path.string()) +
+                                (bytes < file.bytes ? " is truncated: it" : "") + " has " +
+                                std::to_string(bytes) + " bytes, but the manifest says " +
+                                std::to_string(file.bytes),
+                            ErrorKind::unreadable_file);
         }
     }
     return trace;
@@ -218,7 +222,13 @@ TensorView Trace::read(std::int64_t step_number, const std::string& name, int wo
                                     " was not recorded at step " + std::to_string(step_number));
     const auto file = state_->open(step_index, kind, worker);
     check_file_unchanged(file->path(), *file->state());
-    if (of_layers(kind)) return file->read(prefix_of(kind) + name);
+    if (of_layers(kind)) {
+        const std::string layer = prefix_of(kind) + name;
+        if (!file->entries().contains(layer))
+            throw error(one_line(file->path().string() + ": no tensor '" + limits::clipped(layer) +
+                                 "' in this file"));
+        return file->read(layer);
+    }
     const auto tensor = std::find_if(manifest.tensors.begin(), manifest.tensors.end(),
                                      [&](const TensorInfo& t) { return t.name == name; });
     if (tensor == manifest.tensors.end())

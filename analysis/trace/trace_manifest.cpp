@@ -8,6 +8,7 @@
 
 #include "analysis/trace/one_line.h"
 #include "analysis/trace/strict_json.h"
+#include "core/error.h"
 #include "core/limits.h"
 
 namespace apscope::detail {
@@ -28,7 +29,7 @@ public:
         }
     }
     [[noreturn]] void refuse(const std::string& what) const {
-        throw std::invalid_argument(one_line(where_ + " " + what));
+        throw error(one_line(where_ + " " + what), ErrorKind::unreadable_file);
     }
     bool has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
     const json& at(const char* key) const {
@@ -207,9 +208,9 @@ Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& pat
     // The version comes first: a later version may have new fields.
     if (root.is_object() && root.contains("schema_version") &&
         root["schema_version"] != trace_schema_version)
-        throw std::invalid_argument(where + " schema_version is " +
-                                    limits::clipped(root["schema_version"].dump()) +
-                                    "; this apscope reads " + std::to_string(trace_schema_version));
+        throw error(where + " schema_version is " + limits::clipped(root["schema_version"].dump()) +
+                        "; this apscope reads " + std::to_string(trace_schema_version),
+                    ErrorKind::unsupported);
     const Fields fields(root, where + " the manifest",
                         {"schema_version", "name", "model", "stage", "reduction",
                          "loss_divided_by_workers", "workers", "metadata", "tensors", "steps"});

@@ -233,10 +233,23 @@ HopTarget checked_hops(std::size_t workers, const FloatFormat& format,
 
 void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out,
                 const FloatFormat& format, const AllReduceOptions& options) {
-    const HopTarget hops = checked_hops(workers, format, options);
+    checked_hops(workers, format, options);  // refuses too many workers
     const std::size_t n = out.size();
     if (in.size() != checked_size({workers, n}, "the array of all workers"))
         throw std::invalid_argument("the workers' rows and the result differ in length");
+    if (n == 0) return;
+    std::vector<std::span<const float>> rows(workers);
+    for (std::size_t w = 0; w < workers; ++w) rows[w] = in.subspan(w * n, n);
+    all_reduce(rows, out, format, options);
+}
+
+void all_reduce(std::span<const std::span<const float>> in, std::span<double> out,
+                const FloatFormat& format, const AllReduceOptions& options) {
+    const std::size_t n = out.size(), workers = in.size();
+    const HopTarget hops = checked_hops(workers, format, options);
+    for (const std::span<const float> row : in)
+        if (row.size() != n)
+            throw std::invalid_argument("the workers' rows and the result differ in length");
     const RowCast accumulator = make_accumulator(hops.format, hops.projection),
                   cast(format, options.projection);
     const PhiloxKey key = seed_key(options.seed);
@@ -257,7 +270,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
             rows[w] = row;
             const RandomStream wire{key, static_cast<std::uint32_t>(w),
                                     stage_and_hop(Stage::wire, 0), options.projection.drawn_bits()};
-            round_row(sent, in.data() + w * n + first, row, count, wire, first);
+            round_row(sent, in[w].data() + first, row, count, wire, first);
         }
         Fp32Sums local_sums = *sums;
         reduce(options.topology, rows, first, count, n, local_sums, key, sum, scratch);
@@ -269,7 +282,7 @@ void all_reduce(std::span<const float> in, std::size_t workers, std::span<double
         std::vector<const double*> rows(workers);
         for (std::size_t w = 0; w < workers; ++w) {
             double* row = values.data() + w * count;
-            const float* source = in.data() + w * n + first;
+            const float* source = in[w].data() + first;
             rows[w] = row;
             if (!options.input_cast) {
                 std::copy_n(source, count, row);

@@ -47,9 +47,9 @@ void reduce(const Topology& topology, std::span<const float* const> rows, std::s
             std::size_t count, std::size_t n, Fp32Sums& sums, PhiloxKey key, std::span<float> out,
             ReduceScratch<float>& scratch, HopMoments* moments = nullptr);
 
-// The options of all_reduce(), which reduces complete fp32 arrays as apscope.allreduce does. Its
-// argument `in` has one row of n values per worker, one after another; with input_cast, the values
-// are first rounded to `format`. The sums `out` have the accumulator's format.
+// The options of all_reduce(), which reduces complete fp32 arrays as apscope.allreduce does: `in`
+// has one row of n values per worker, as separate arrays or one after another; with input_cast, the
+// values are first rounded to `format`. The sums `out` have the accumulator's format.
 struct AllReduceOptions {
     Topology topology;
     Projection projection;
@@ -68,6 +68,8 @@ struct HopTarget {
 HopTarget checked_hops(std::size_t workers, const FloatFormat& format,
                        const AllReduceOptions& options);
 
+void all_reduce(std::span<const std::span<const float>> in, std::span<double> out,
+                const FloatFormat& format, const AllReduceOptions& options);
 void all_reduce(std::span<const float> in, std::size_t workers, std::span<double> out,
                 const FloatFormat& format, const AllReduceOptions& options);
 

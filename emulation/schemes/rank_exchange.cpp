@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/exchange_run.h"
@@ -90,20 +91,24 @@ void check_count(std::size_t found, std::size_t wanted, const std::string& what)
 void check_alone(const Scheme& scheme, const Topology& topology, bool phased) {
     const std::string name = "scheme '" + scheme.spec + "' ";
     const std::string rank = ", which a rank alone does not have; use TrainingExchange";
-    if (scheme.is_policy()) refuse(name + "is a policy" + rank);
+    const auto unsupported = [](const std::string& sentence) {
+        throw error(sentence, ErrorKind::unsupported);
+    };
+    if (scheme.is_policy()) unsupported(name + "is a policy" + rank);
     const SchemeParts& parts = scheme.parts;
     if (phased ? !has_two_phases(parts)
                : parts.topology != reductions::gather || parts.encoding.reduces() ||
                      parts.encoding.crosses_topologies() || parts.choice.selects())
-        refuse(name + "with topology '" + topology.name() +
-               "' encodes a worker's row with the others" + rank +
-               ", or topology two_phase if the scheme allows it");
-    if (parts.bucket != 0) refuse(name + "has blocks that cross tensors" + rank);
+        unsupported(name + "with topology '" + topology.name() +
+                    "' encodes a worker's row with the others" + rank +
+                    ", or topology two_phase if the scheme allows it");
+    if (parts.bucket != 0) unsupported(name + "has blocks that cross tensors" + rank);
     if (parts.basis.transforms() || parts.basis.inverse)
-        refuse(name + "sums in another basis" + rank);
-    if (parts.memory.compensate_all) refuse(name + "computes its memory from all rows" + rank);
+        unsupported(name + "sums in another basis" + rank);
+    if (parts.memory.compensate_all) unsupported(name + "computes its memory from all rows" + rank);
     if (parts.memory.updates() && scheme.spec.find("loss_scaling") != std::string::npos)
-        refuse(name + "may drop a step for all workers, and its memory depends on that" + rank);
+        unsupported(name + "may drop a step for all workers, and its memory depends on that" +
+                    rank);
 }
 
 }  // namespace

@@ -2,13 +2,17 @@
 // <apscope/multiprecision.h> are separate, for users of xtensor or Boost.
 #pragma once
 
+#include <apscope/version.h>
+
 #include "allreduce.h"
 #include "arithmetic.h"
 #include "blocks.h"
 #include "cost.h"
 #include "define_scheme.h"
+#include "error.h"
 #include "exchange.h"
 #include "formats.h"
+#include "names.h"
 #include "packing.h"
 #include "quantizer.h"
 #include "rank_exchange.h"

@@ -1,12 +1,14 @@
 // Number systems as values: FloatFormat, Projection and BlockFormat, and their names.
 #pragma once
 
+#include <iosfwd>
 #include <string_view>
 
 #include "core/block_format.h"
 #include "core/float_format.h"
 #include "core/named_formats.h"
 #include "core/projection.h"
+#include "export.h"
 
 namespace apscope {
 
@@ -30,6 +32,15 @@ namespace apscope {
 [[nodiscard]] inline BlockFormat block_format(std::string_view name) {
     return parse_block_format(name);
 }
+
+/// Prints the name, which format(), block_format() or parse_rounding() and its like read.
+APSCOPE_API std::ostream& operator<<(std::ostream& out, const FloatFormat& format);
+APSCOPE_API std::ostream& operator<<(std::ostream& out, const BlockFormat& format);
+APSCOPE_API std::ostream& operator<<(std::ostream& out, RoundingMode mode);
+APSCOPE_API std::ostream& operator<<(std::ostream& out, Overflow overflow);
+APSCOPE_API std::ostream& operator<<(std::ostream& out, Underflow underflow);
+APSCOPE_API std::ostream& operator<<(std::ostream& out, ScaleRule rule);
+APSCOPE_API std::ostream& operator<<(std::ostream& out, BlockNonfinite rule);
 
 /// @}
 

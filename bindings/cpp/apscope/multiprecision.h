@@ -8,10 +8,10 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 
+#include "error.h"
 #include "quantizer.h"
 
 namespace apscope {
@@ -26,9 +26,8 @@ inline boost::multiprecision::cpp_rational exact_value(const FloatFormat& format
     const double value =
         Quantizer(format).decode(code);  // every value of a format is an fp64 number
     if (!std::isfinite(value)) {
-        throw std::invalid_argument("code " + std::to_string(code) + " of " + format.name() +
-                                    " is " + (std::isnan(value) ? "NaN" : "an infinity") +
-                                    ", which has no value");
+        throw error("code " + std::to_string(code) + " of " + format.name() + " is " +
+                    (std::isnan(value) ? "NaN" : "an infinity") + ", which has no value");
     }
     return boost::multiprecision::cpp_rational(value);
 }

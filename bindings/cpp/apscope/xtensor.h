@@ -10,7 +10,6 @@
 #include <limits>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -33,6 +32,7 @@
 #include "allreduce.h"
 #include "blocks.h"
 #include "elements.h"
+#include "error.h"
 #include "quantizer.h"
 #include "replay.h"
 #include "statistics.h"
@@ -95,9 +95,8 @@ struct AxisPlace {
 inline AxisPlace place_of(const std::vector<std::size_t>& shape, std::ptrdiff_t axis) {
     const auto axes = static_cast<std::ptrdiff_t>(shape.size());
     if (axis < -axes || axis >= axes) {
-        throw std::invalid_argument("axis=" + std::to_string(axis) +
-                                    " does not exist in an array of " + std::to_string(axes) +
-                                    " axes");
+        throw error("axis=" + std::to_string(axis) + " does not exist in an array of " +
+                    std::to_string(axes) + " axes");
     }
     AxisPlace place;
     const auto along = static_cast<std::size_t>(axis < 0 ? axis + axes : axis);

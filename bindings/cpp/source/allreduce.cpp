@@ -2,10 +2,11 @@
 
 #include <cstddef>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "bindings/cpp/source/edge.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "core/float_format.h"
 #include "core/projection.h"
@@ -14,17 +15,13 @@
 #include "emulation/allreduce/topology.h"
 
 namespace apscope {
+namespace {
 
-void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out,
-               const FloatFormat& format, const AllreduceOptions& options) {
-    const detail::FloatEnvironment environment;
-    if (workers == 0) throw std::invalid_argument("there is no worker; give at least one array");
-    const std::size_t all = detail::checked_size({workers, out.size()}, "the array of all workers");
-    if (in.size() != all) {
-        throw std::invalid_argument(
-            std::to_string(workers) + " workers' arrays of " + std::to_string(out.size()) +
-            " numbers have " + std::to_string(all) + " in all, not " + std::to_string(in.size()));
-    }
+void check_workers(std::size_t workers) {
+    if (workers == 0) throw error("there is no worker; give at least one array");
+}
+
+detail::AllReduceOptions checked(const FloatFormat& format, const AllreduceOptions& options) {
     validate(format);
     validate(options.projection, format);
     require_fp32(format, "allreduce");
@@ -32,34 +29,49 @@ void allreduce(std::span<const float> in, std::size_t workers, std::span<double>
         validate(*options.accumulate);
         require_fp32(*options.accumulate, "allreduce");
     }
-    detail::AllReduceOptions o;
-    o.topology = detail::parse_topology(options.topology);
-    o.projection = options.projection;
-    o.accumulate = options.accumulate;
-    o.hop_rounding = options.hop_rounding;
-    o.input_cast = options.input_cast;
-    o.seed = options.seed;
-    o.threads = options.threads;
-    detail::all_reduce(in, workers, out, format, o);
+    return {detail::parse_topology(options.topology),
+            options.projection,
+            options.accumulate,
+            options.hop_rounding,
+            options.input_cast,
+            options.seed,
+            options.threads};
+}
+
+}  // namespace
+
+void allreduce(std::span<const float> in, std::size_t workers, std::span<double> out,
+               const FloatFormat& format, const AllreduceOptions& options) try {
+    const detail::FloatEnvironment environment;
+    check_workers(workers);
+    const std::size_t all = detail::checked_size({workers, out.size()}, "the array of all workers");
+    if (in.size() != all) {
+        throw error(std::to_string(workers) + " workers' arrays of " + std::to_string(out.size()) +
+                    " numbers have " + std::to_string(all) + " in all, not " +
+                    std::to_string(in.size()));
+    }
+    detail::all_reduce(in, workers, out, format, checked(format, options));
+} catch (...) {
+    detail::throw_error();
 }
 
 std::vector<double> detail::allreduce_rows(std::span<const std::span<const float>> rows,
                                            const FloatFormat& format,
-                                           const AllreduceOptions& options) {
-    const std::size_t length = rows.empty() ? 0 : rows.front().size();
-    std::vector<float> all;
-    all.reserve(rows.size() * length);
+                                           const AllreduceOptions& options) try {
+    const FloatEnvironment environment;
+    check_workers(rows.size());
+    const std::size_t length = rows.front().size();
     for (std::size_t w = 0; w < rows.size(); ++w) {
         if (rows[w].size() != length) {
-            throw std::invalid_argument("worker " + std::to_string(w) + " has " +
-                                        std::to_string(rows[w].size()) + " numbers, worker 0 has " +
-                                        std::to_string(length) + "; they must agree");
+            throw error("worker " + std::to_string(w) + " has " + std::to_string(rows[w].size()) +
+                        " numbers, worker 0 has " + std::to_string(length) + "; they must agree");
         }
-        all.insert(all.end(), rows[w].begin(), rows[w].end());
     }
     std::vector<double> result(length);
-    allreduce(all, rows.size(), result, format, options);
+    all_reduce(rows, result, format, checked(format, options));
     return result;
+} catch (...) {
+    throw_error();
 }
 
 }  // namespace apscope

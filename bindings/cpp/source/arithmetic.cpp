@@ -4,11 +4,12 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/overlap.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "core/float_format.h"
 #include "core/sizes.h"
@@ -20,13 +21,15 @@ namespace {
 
 template <class Real>
 void operate(std::string_view operation, std::span<const Real> a, std::span<const Real> b,
-             std::span<const Real> c, std::span<Real> out, const Rounding& how) {
+             std::span<const Real> c, std::span<Real> out, const Rounding& how) try {
     const detail::FloatEnvironment environment;
     for (const std::span<const Real> operand : {a, b, c})
         if (operand.size() != 1) refuse_part(operand, out);
     validate(how.format);
     detail::arithmetic(detail::parse_operation(operation), a, b, c, out, how.format, how.projection,
                        how.seed, how.threads);
+} catch (...) {
+    detail::throw_error();
 }
 
 detail::SumOptions options_of(const Summation& how) {
@@ -45,28 +48,33 @@ detail::SumOptions options_of(const Summation& how) {
 void check(std::string_view what, std::size_t length, std::initializer_list<std::size_t> sizes) {
     const std::size_t expected = detail::checked_size(sizes, what);
     if (length == expected) return;
-    throw std::invalid_argument(std::string(what) + " has " + std::to_string(length) +
-                                " numbers; the given sizes need " + std::to_string(expected));
+    throw error(std::string(what) + " has " + std::to_string(length) +
+                " numbers; the given sizes need " + std::to_string(expected));
 }
 
 template <class Real>
-void add_up(std::span<const Real> x, std::size_t terms, std::span<Real> out, const Summation& how) {
+void add_up(std::span<const Real> x, std::size_t terms, std::span<Real> out,
+            const Summation& how) try {
     const detail::FloatEnvironment environment;
     check("x", x.size(), {terms, out.size()});
     refuse_part(x, out);
     detail::ordered_sum<Real>(x, terms, out, options_of(how));
+} catch (...) {
+    detail::throw_error();
 }
 
 template <class Real>
 void multiply_matrices(std::span<const Real> a, std::span<const Real> b, std::span<Real> out,
-                       const MatrixSizes& s, const Summation& how) {
+                       const MatrixSizes& s, const Summation& how) try {
     const detail::FloatEnvironment environment;
     check("a", a.size(), {s.batches, s.rows, s.terms});
     check("b", b.size(), {s.batches, s.terms, s.columns});
     check("out", out.size(), {s.batches, s.rows, s.columns});
     if (overlap(a, out) || overlap(b, out))
-        throw std::invalid_argument("the product overlaps a factor; give another array");
+        throw error("the product overlaps a factor; give another array");
     detail::ordered_matmul<Real>(a, b, s.batches, s.rows, s.terms, out, options_of(how));
+} catch (...) {
+    detail::throw_error();
 }
 
 }  // namespace

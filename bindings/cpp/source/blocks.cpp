@@ -3,11 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
 #include <string>
 
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/overlap.h"
 #include "core/block_format.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "core/projection.h"
 #include "core/sizes.h"
@@ -22,12 +23,12 @@ detail::BlockShape around(std::size_t size, std::span<const std::size_t> shape, 
     if (shape.empty()) shape = std::span<const std::size_t>(&size, 1);
     const int axes = static_cast<int>(shape.size());
     if (axis < -axes || axis >= axes) {
-        throw std::invalid_argument("axis=" + std::to_string(axis) +
-                                    " is not an axis of an array of " + std::to_string(axes));
+        throw error("axis=" + std::to_string(axis) + " is not an axis of an array of " +
+                    std::to_string(axes));
     }
     if (const std::size_t all = detail::checked_size(shape); all != size) {
-        throw std::invalid_argument("the array has " + std::to_string(size) +
-                                    " elements, its shape " + std::to_string(all));
+        throw error("the array has " + std::to_string(size) + " elements, its shape " +
+                    std::to_string(all));
     }
     const std::size_t along = static_cast<std::size_t>(axis < 0 ? axis + axes : axis);
     return {detail::checked_size(shape.first(along)), shape[along],
@@ -37,34 +38,40 @@ detail::BlockShape around(std::size_t size, std::span<const std::size_t> shape, 
 }  // namespace
 
 BlockQuantizer::BlockQuantizer(const BlockFormat& format, const Projection& projection,
-                               std::uint64_t seed, int threads)
+                               std::uint64_t seed, int threads) try
     : format_(format), projection_(projection), seed_(seed), threads_(threads) {
     validate(format);
     validate(projection, format.element);
     if (threads < 0)
-        throw std::invalid_argument("threads=" + std::to_string(threads) +
-                                    " is negative; 0 uses all of the machine's");
+        throw error("threads=" + std::to_string(threads) +
+                    " is negative; 0 uses all of the machine's");
     // The call for an empty array checks the further requirements of block formats.
     (*this)(std::span<const float>{}, std::span<float>{});
+} catch (...) {
+    detail::throw_error();
 }
 
 void BlockQuantizer::operator()(std::span<const float> in, std::span<float> out,
-                                std::span<const std::size_t> shape, int axis) const {
+                                std::span<const std::size_t> shape, int axis) const try {
     refuse_part(in, out);
     const detail::FloatEnvironment environment;
     detail::quantize_blocks(in, out, around(in.size(), shape, axis), format_, projection_, seed_,
                             threads_);
+} catch (...) {
+    detail::throw_error();
 }
 void BlockQuantizer::operator()(std::span<const double> in, std::span<double> out,
-                                std::span<const std::size_t> shape, int axis) const {
+                                std::span<const std::size_t> shape, int axis) const try {
     refuse_part(in, out);
     const detail::FloatEnvironment environment;
     detail::quantize_blocks(in, out, around(in.size(), shape, axis), format_, projection_, seed_,
                             threads_);
+} catch (...) {
+    detail::throw_error();
 }
 
 BlockCodes BlockQuantizer::encode(std::span<const float> in, std::span<const std::size_t> shape,
-                                  int axis) const {
+                                  int axis) const try {
     const detail::FloatEnvironment environment;
     const detail::BlockShape lines = around(in.size(), shape, axis);
     BlockCodes result;
@@ -73,13 +80,17 @@ BlockCodes BlockQuantizer::encode(std::span<const float> in, std::span<const std
     result.tensor_scale = detail::encode_blocks(in, result.codes, result.scales, lines, format_,
                                                 projection_, seed_, threads_);
     return result;
+} catch (...) {
+    detail::throw_error();
 }
 void BlockQuantizer::decode(const BlockCodes& codes, std::span<float> out,
-                            std::span<const std::size_t> shape, int axis) const {
+                            std::span<const std::size_t> shape, int axis) const try {
     const detail::FloatEnvironment environment;
     const detail::BlockShape lines = around(out.size(), shape, axis);
     detail::decode_blocks(codes.codes, codes.scales, codes.tensor_scale, out, lines, format_,
                           threads_);
+} catch (...) {
+    detail::throw_error();
 }
 
 }  // namespace apscope

@@ -2,13 +2,14 @@
 #include "analysis/summary/comparison.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 
 #include "bindings/cpp/apscope/replay.h"
 #include "bindings/cpp/apscope/summary.h"
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/made_schemes.h"
 #include "bindings/cpp/source/result_table.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "emulation/schemes/definition.h"
 
@@ -24,8 +25,7 @@ std::string known_spec(const std::vector<std::string>& held, std::string_view sc
     if (std::ranges::find(held, spec) != held.end()) return spec;
     std::string known;
     for (const std::string& name : held) known += (known.empty() ? "" : ", ") + name;
-    throw std::invalid_argument("the results have no scheme '" + std::string(scheme) +
-                                "'; they have " + known);
+    throw error("the results have no scheme '" + std::string(scheme) + "'; they have " + known);
 }
 
 // One side of a comparison: its spec, and its reduction if the caller named one.
@@ -98,25 +98,29 @@ std::vector<ComparisonRow> compared_in(const detail::Pairing& pairing,
 }  // namespace
 
 std::vector<ComparisonRow> Results::compare(std::string_view a, std::string_view b,
-                                            std::optional<std::string_view> topology) const {
+                                            std::optional<std::string_view> topology) const try {
     const detail::FloatEnvironment environment;
     const Side side_a = side_in(data_->schemes, a), side_b = side_in(data_->schemes, b);
     const ResultTable columns(*data_);
     return compared_in(detail::Pairing(columns.table()), columns.table(), side_a, side_b, topology);
+} catch (...) {
+    detail::throw_error();
 }
 
 std::vector<ComparisonRow> Results::compare(std::string_view a, std::string_view b,
                                             const Results& other,
-                                            std::optional<std::string_view> topology) const {
+                                            std::optional<std::string_view> topology) const try {
     const detail::FloatEnvironment environment;
     const Side side_a = side_in(data_->schemes, a), side_b = side_in(other.data_->schemes, b);
     const ResultTable first(*data_), second(*other.data_);
     return compared_in(detail::Pairing(first.table(), second.table()), first.table(), side_a,
                        side_b, topology);
+} catch (...) {
+    detail::throw_error();
 }
 
 std::vector<AgainstRow> Results::against(const Results& other,
-                                         std::optional<std::string_view> topology) const {
+                                         std::optional<std::string_view> topology) const try {
     const detail::FloatEnvironment environment;
     const ResultTable first(*data_), second(*other.data_);
     std::vector<AgainstRow> rows;
@@ -127,6 +131,8 @@ std::vector<AgainstRow> Results::against(const Results& other,
         rows.push_back(std::move(row));
     }
     return rows;
+} catch (...) {
+    detail::throw_error();
 }
 
 }  // namespace apscope

@@ -1,12 +1,13 @@
 #include "bindings/cpp/apscope/define_scheme.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/made_schemes.h"
 #include "bindings/cpp/source/memory_rows.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "emulation/schemes/defined_scheme.h"
 
@@ -25,9 +26,8 @@ detail::Row row_of(const std::vector<double>& row) { return {row.begin(), row.en
 
 [[noreturn]] void refuse(const std::string& name, const char* function, std::size_t found,
                          std::size_t wanted, const char* what) {
-    throw std::invalid_argument("scheme '" + name + "': " + function + " gave " +
-                                std::to_string(found) + " " + what + " where " +
-                                std::to_string(wanted) + " belong");
+    throw error("scheme '" + name + "': " + function + " gave " + std::to_string(found) + " " +
+                what + " where " + std::to_string(wanted) + " belong");
 }
 
 // Calls a function with a copy of the state as a Memory, and stores the changed copy in `state`.
@@ -167,20 +167,20 @@ std::span<const float> SchemeStep::full_batch() const { return step_->full_batch
 
 std::vector<std::uint64_t> SchemeStep::random(int worker, std::size_t count, int bits,
                                               std::uint32_t hop) const {
-    if (worker < 0)
-        throw std::invalid_argument("worker=" + std::to_string(worker) + " must be at least 0");
+    if (worker < 0) throw error("worker=" + std::to_string(worker) + " must be at least 0");
     return detail::random_words(*step_, static_cast<std::size_t>(worker), count, bits, hop);
 }
 
-Scheme define_scheme(std::string_view name, SchemeFunctions functions) {
+Scheme define_scheme(std::string_view name, SchemeFunctions functions) try {
     const detail::FloatEnvironment environment;
     const std::string own(name);
     if (functions.decode && !functions.encode)
-        throw std::invalid_argument("scheme '" + own +
-                                    "' has decode without encode; give encode too");
+        throw error("scheme '" + own + "' has decode without encode; give encode too");
     const detail::Scheme base = parse_any_scheme(functions.base);
     made_schemes().add(detail::define_scheme(own, base, parts_of(own, std::move(functions))));
     return scheme(name);
+} catch (...) {
+    detail::throw_error();
 }
 
 }  // namespace apscope

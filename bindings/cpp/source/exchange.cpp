@@ -2,13 +2,14 @@
 
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/made_schemes.h"
 #include "bindings/cpp/source/memory_rows.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "core/sizes.h"
 #include "emulation/schemes/definition.h"
@@ -21,12 +22,12 @@ namespace {
 
 void check(std::string_view scheme, const std::vector<std::string>& needs,
            std::span<const std::span<const float>> gradients, const ExchangeInputs& inputs) {
-    if (gradients.empty()) throw std::invalid_argument("there are no workers; give a row for each");
+    if (gradients.empty()) throw error("there are no workers; give a row for each");
     const std::size_t size = gradients[0].size();
     const auto same = [&](std::string_view what, std::span<const float> row) {
         if (row.size() != size)
-            throw std::invalid_argument(std::string(what) + " has " + std::to_string(row.size()) +
-                                        " elements, the first gradient " + std::to_string(size));
+            throw error(std::string(what) + " has " + std::to_string(row.size()) +
+                        " elements, the first gradient " + std::to_string(size));
     };
     for (const std::span<const float> row : gradients) same("a gradient", row);
     for (const std::string& what : needs) {
@@ -36,8 +37,8 @@ void check(std::string_view scheme, const std::vector<std::string>& needs,
                              : what == "weights" ? inputs.weights.empty() && size > 0
                                                  : inputs.full_batch.empty() && size > 0;
         if (missing)
-            throw std::invalid_argument("scheme '" + std::string(scheme) + "' needs " + what +
-                                        "; give it in the inputs");
+            throw error("scheme '" + std::string(scheme) + "' needs " + what +
+                        "; give it in the inputs");
     }
     if (!inputs.weights.empty()) same("weights", inputs.weights);
     if (!inputs.full_batch.empty()) same("full_batch", inputs.full_batch);
@@ -46,7 +47,7 @@ void check(std::string_view scheme, const std::vector<std::string>& needs,
 }  // namespace
 
 ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const float>> gradients,
-                        const ExchangeInputs& inputs, Memory& memory) {
+                        const ExchangeInputs& inputs, Memory& memory) try {
     const detail::FloatEnvironment environment;
     const detail::Topology topology = detail::parse_topology(inputs.topology);
     const auto parsed = detail::reduced_by(
@@ -60,8 +61,8 @@ ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const
     if (step.shape.empty()) step.shape = {static_cast<std::int64_t>(gradients[0].size())};
     const std::size_t elements = detail::checked_size(std::span<const std::int64_t>(step.shape));
     if (elements != gradients[0].size())
-        throw std::invalid_argument("the shape has " + std::to_string(elements) +
-                                    " elements, a gradient " + std::to_string(gradients[0].size()));
+        throw error("the shape has " + std::to_string(elements) + " elements, a gradient " +
+                    std::to_string(gradients[0].size()));
     step.number = inputs.step;
     step.index = inputs.index;
     step.workers = static_cast<int>(gradients.size());
@@ -96,6 +97,8 @@ ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const
     result.scale_exponent = e.scale_exponent;
     result.skipped = e.skipped;
     return result;
+} catch (...) {
+    detail::throw_error();
 }
 
 struct TrainingExchange::Data {
@@ -104,7 +107,7 @@ struct TrainingExchange::Data {
 
 TrainingExchange::TrainingExchange(std::string_view scheme, std::vector<TrainedTensor> tensors,
                                    int workers, std::string_view topology, std::uint64_t seed,
-                                   bool divide) {
+                                   bool divide) try {
     const detail::FloatEnvironment environment;
     std::vector<detail::StepTensor> own;
     for (TrainedTensor& t : tensors)
@@ -112,6 +115,8 @@ TrainingExchange::TrainingExchange(std::string_view scheme, std::vector<TrainedT
     data_ = std::make_unique<Data>(
         Data{detail::StepExchange(parse_any_scheme(scheme), std::move(own), workers,
                                   detail::parse_topology(topology), seed, divide)});
+} catch (...) {
+    detail::throw_error();
 }
 TrainingExchange::~TrainingExchange() = default;
 TrainingExchange::TrainingExchange(TrainingExchange&&) noexcept = default;
@@ -119,15 +124,17 @@ TrainingExchange& TrainingExchange::operator=(TrainingExchange&&) noexcept = def
 
 TrainingExchange::Data& TrainingExchange::data() const {
     if (!data_)
-        throw std::invalid_argument("this TrainingExchange was moved from; use the object that it "
-                                    "was moved to, or assign another");
+        throw error("this TrainingExchange was moved from; use the object that it "
+                    "was moved to, or assign another");
     return *data_;
 }
 
-std::vector<bool> TrainingExchange::run(const TrainedStep& step, int threads) {
+std::vector<bool> TrainingExchange::run(const TrainedStep& step, int threads) try {
     return data().exchange.run({step.step, static_cast<std::size_t>(step.step), step.gradients,
                                 step.out, step.weights, step.loss, step.learning_rate},
                                threads);
+} catch (...) {
+    detail::throw_error();
 }
 
 std::map<std::string, Memory> TrainingExchange::memory() const {
@@ -139,10 +146,12 @@ std::map<std::string, Memory> TrainingExchange::memory() const {
     return all;
 }
 
-void TrainingExchange::set_memory(const std::map<std::string, Memory>& memory) {
+void TrainingExchange::set_memory(const std::map<std::string, Memory>& memory) try {
     std::map<std::string, detail::State>& states = data().exchange.states();
     states.clear();
     for (const auto& [name, rows] : memory) states.emplace(name, state_of(rows));
+} catch (...) {
+    detail::throw_error();
 }
 
 }  // namespace apscope

@@ -3,8 +3,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <stdexcept>
 
+#include "core/error.h"
 #include "core/limits.h"
 
 namespace apscope {
@@ -75,8 +75,8 @@ void check_utf8(std::string_view text, std::string_view what) {
     try {
         Json(text).dump();
     } catch (const Json::type_error&) {
-        throw std::invalid_argument(std::string(what) + " '" + detail::limits::clipped(text) +
-                                    "' is not UTF-8; give a text in UTF-8");
+        throw error(std::string(what) + " '" + detail::limits::clipped(text) +
+                    "' is not UTF-8; give a text in UTF-8");
     }
 }
 

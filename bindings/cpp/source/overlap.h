@@ -3,7 +3,8 @@
 
 #include <functional>
 #include <span>
-#include <stdexcept>
+
+#include "core/error.h"
 
 namespace apscope {
 
@@ -19,8 +20,8 @@ bool overlap(std::span<A> a, std::span<B> b) {
 template <class Real>
 void refuse_part(std::span<const Real> in, std::span<Real> out) {
     if (in.data() != out.data() && overlap(in, out))
-        throw std::invalid_argument("the output overlaps the input in part; give the input itself, "
-                                    "or another array");
+        throw error("the output overlaps the input in part; give the input itself, "
+                    "or another array");
 }
 
 }  // namespace apscope

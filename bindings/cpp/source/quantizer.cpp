@@ -6,13 +6,14 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/overlap.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "core/float_format.h"
 #include "core/philox.h"
@@ -90,9 +91,8 @@ detail::WideNumber wide_number(const ExactNumber& x) {
     const Wide significand = static_cast<Wide>(x.high) << 64 | x.low;
     const int leading = detail::leading_bit(significand);
     if (leading > 125 || (x.inexact && leading < 121)) {
-        throw std::invalid_argument(
-            "an exact number has at most 126 bits, and an inexact one at least 122, not " +
-            std::to_string(leading + 1));
+        throw error("an exact number has at most 126 bits, and an inexact one at least 122, not " +
+                    std::to_string(leading + 1));
     }
     // Beyond these exponents every format overflows, or draws and ties depend only on the number
     // being nonzero.
@@ -105,12 +105,12 @@ detail::WideNumber wide_number(const ExactNumber& x) {
 }  // namespace
 
 Quantizer::Quantizer(const FloatFormat& format, const Projection& projection, std::uint64_t seed,
-                     int threads) {
+                     int threads) try {
     validate(format);
     validate(projection, format);
     if (threads < 0)
-        throw std::invalid_argument("threads=" + std::to_string(threads) +
-                                    " is negative; 0 uses all of the machine's");
+        throw error("threads=" + std::to_string(threads) +
+                    " is negative; 0 uses all of the machine's");
     auto prepared = std::make_shared<Prepared>();
     prepared->format = format;
     prepared->projection = projection;
@@ -126,6 +126,8 @@ Quantizer::Quantizer(const FloatFormat& format, const Projection& projection, st
         round_float_ = &RoundOneNumber::refuse<Prepared>;
     }
     prepared_ = std::move(prepared);
+} catch (...) {
+    detail::throw_error();
 }
 
 const FloatFormat& Quantizer::format() const { return prepared_->format; }
@@ -133,7 +135,7 @@ const Projection& Quantizer::projection() const { return prepared_->projection; 
 std::uint64_t Quantizer::seed() const { return prepared_->seed; }
 int Quantizer::threads() const { return prepared_->threads; }
 
-double Quantizer::operator()(const ExactNumber& x, std::uint64_t element) const {
+double Quantizer::operator()(const ExactNumber& x, std::uint64_t element) const try {
     const Prepared& p = *prepared_;
     require_counted(p.projection.rounding, "a number beyond fp64");
     if (x.high == 0 && x.low == 0 && !x.inexact) return (*this)(x.negative ? -0.0 : 0.0, element);
@@ -148,29 +150,39 @@ double Quantizer::operator()(const ExactNumber& x, std::uint64_t element) const 
             return detail::wide_to_format<M>(w, p.wide->cast(),
                                              is_stochastic(M) ? p.stream.at(element) : 0);
     });
+} catch (...) {
+    detail::throw_error();
 }
 
 void Quantizer::operator()(std::span<const float> in, std::span<float> out,
-                           std::uint64_t first) const {
+                           std::uint64_t first) const try {
     refuse_part(in, out);
     prepared_->round(in, out, {prepared_->seed, first, {}});
+} catch (...) {
+    detail::throw_error();
 }
 void Quantizer::operator()(std::span<const double> in, std::span<double> out,
-                           std::uint64_t first) const {
+                           std::uint64_t first) const try {
     refuse_part(in, out);
     prepared_->round(in, out, {prepared_->seed, first, {}});
+} catch (...) {
+    detail::throw_error();
 }
 void Quantizer::scaled(double scale, std::span<const float> in, std::span<float> out,
-                       std::uint64_t first) const {
+                       std::uint64_t first) const try {
     refuse_part(in, out);
     const Prepared& p = *prepared_;
     detail::quantize_scaled(in, out, scale, p.format, p.projection, {p.seed, first, {}}, p.threads);
+} catch (...) {
+    detail::throw_error();
 }
 void Quantizer::scaled(double scale, std::span<const double> in, std::span<double> out,
-                       std::uint64_t first) const {
+                       std::uint64_t first) const try {
     refuse_part(in, out);
     const Prepared& p = *prepared_;
     detail::quantize_scaled(in, out, scale, p.format, p.projection, {p.seed, first, {}}, p.threads);
+} catch (...) {
+    detail::throw_error();
 }
 std::uint64_t Quantizer::encode(double x, std::optional<std::uint64_t> nan_code,
                                 std::uint64_t element) const {
@@ -187,16 +199,20 @@ double Quantizer::decode(std::uint64_t code) const {
 
 template <class Real, class Code>
 void Quantizer::encode_span(std::span<const Real> values, std::span<Code> codes,
-                            std::optional<std::uint64_t> nan_code, std::uint64_t first) const {
+                            std::optional<std::uint64_t> nan_code, std::uint64_t first) const try {
     const detail::FloatEnvironment environment;
     detail::encode<Real, Code>(values, codes, prepared_->format, prepared_->projection, nan_code,
                                {prepared_->seed, first, {}}, prepared_->threads);
+} catch (...) {
+    detail::throw_error();
 }
 template <class Code, class Real>
-void Quantizer::decode_span(std::span<const Code> codes, std::span<Real> values) const {
+void Quantizer::decode_span(std::span<const Code> codes, std::span<Real> values) const try {
     const detail::FloatEnvironment environment;
     detail::decode<Code, Real>(codes, values, prepared_->format, prepared_->projection.keep_payload,
                                prepared_->threads);
+} catch (...) {
+    detail::throw_error();
 }
 
 #define APSCOPE_CODES(Real, Code)                                                            \

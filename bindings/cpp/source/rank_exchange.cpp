@@ -1,9 +1,10 @@
 #include "bindings/cpp/apscope/rank_exchange.h"
 
-#include <stdexcept>
 #include <utility>
 
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/made_schemes.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "emulation/schemes/rank_exchange.h"
 
@@ -15,7 +16,7 @@ struct RankExchange::Data {
 
 RankExchange::RankExchange(std::string_view scheme, std::vector<TrainedTensor> tensors, int rank,
                            int workers, std::string_view topology, std::uint64_t seed,
-                           bool divide) {
+                           bool divide) try {
     const detail::FloatEnvironment environment;
     std::vector<detail::StepTensor> own;
     for (TrainedTensor& t : tensors)
@@ -23,6 +24,8 @@ RankExchange::RankExchange(std::string_view scheme, std::vector<TrainedTensor> t
     data_ = std::make_unique<Data>(
         Data{detail::RankExchange(parse_any_scheme(scheme), std::move(own), rank, workers,
                                   detail::parse_topology(topology), seed, divide)});
+} catch (...) {
+    detail::throw_error();
 }
 RankExchange::~RankExchange() = default;
 RankExchange::RankExchange(RankExchange&&) noexcept = default;
@@ -30,22 +33,27 @@ RankExchange& RankExchange::operator=(RankExchange&&) noexcept = default;
 
 RankExchange::Data& RankExchange::data() const {
     if (!data_)
-        throw std::invalid_argument(
-            "this RankExchange was moved from; use the object that it was moved "
-            "to, or assign another");
+        throw error("this RankExchange was moved from; use the object that it was moved "
+                    "to, or assign another");
     return *data_;
 }
 
-std::vector<std::vector<std::byte>> RankExchange::send(const RankStep& step) {
+std::vector<std::vector<std::byte>> RankExchange::send(const RankStep& step) try {
     return data().exchange.send(
         {step.step, step.gradients, step.weights, step.loss, step.learning_rate});
+} catch (...) {
+    detail::throw_error();
 }
-std::vector<std::byte> RankExchange::add(std::span<const std::vector<std::byte>> received) {
+std::vector<std::byte> RankExchange::add(std::span<const std::vector<std::byte>> received) try {
     return data().exchange.add(received);
+} catch (...) {
+    detail::throw_error();
 }
 std::vector<bool> RankExchange::receive(std::span<const std::vector<std::byte>> received,
-                                        std::span<const std::span<float>> out) const {
+                                        std::span<const std::span<float>> out) const try {
     return data().exchange.receive(received, out);
+} catch (...) {
+    detail::throw_error();
 }
 
 }  // namespace apscope

@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,9 +18,11 @@
 #include "analysis/statistics/result_row.h"
 #include "analysis/trace/trace_manifest.h"
 #include "bindings/cpp/apscope/trace.h"
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/made_schemes.h"
 #include "bindings/cpp/source/results_data.h"
 #include "bindings/cpp/source/sha256.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/schemes/definition.h"
@@ -96,12 +97,11 @@ const Reader& reader(std::string_view column, bool text) {
     const auto found =
         std::ranges::find(readers, column, [](const Reader& r) { return r.column.name; });
     if (found == std::end(readers))
-        throw std::invalid_argument("the results have no column '" + std::string(column) +
-                                    "'; columns() lists them");
+        throw error("the results have no column '" + std::string(column) +
+                    "'; columns() lists them");
     if ((found->text != nullptr) != text) {
-        throw std::invalid_argument("column '" + std::string(column) + "' holds " +
-                                    (text ? "numbers" : "text") + "; read it with " +
-                                    (text ? "number()" : "text()"));
+        throw error("column '" + std::string(column) + "' holds " + (text ? "numbers" : "text") +
+                    "; read it with " + (text ? "number()" : "text()"));
     }
     return *found;
 }
@@ -165,15 +165,14 @@ detail::WindowTable window_table(const Results::Data& data,
 }  // namespace
 
 Results replay(const Trace& trace, const std::vector<std::string>& schemes,
-               const ReplayOptions& options) {
+               const ReplayOptions& options) try {
     const detail::FloatEnvironment environment;
     const detail::Manifest& manifest = trace.trace_->manifest();
     if (schemes.empty())
-        throw std::invalid_argument(
-            "there is no scheme to replay; give at least one, such as 'aps:e4m3'");
+        throw error("there is no scheme to replay; give at least one, such as 'aps:e4m3'");
     if (options.optimizer && !options.persistence)
-        throw std::invalid_argument("optimizer='" + *options.optimizer +
-                                    "' is that of update_loss, which needs persistence");
+        throw error("optimizer='" + *options.optimizer +
+                    "' is that of update_loss, which needs persistence");
     const auto told = manifest.metadata.find("optimizer");
     const std::optional<detail::Optimizer> optimizer =
         options.optimizer                 ? detail::parse_optimizer(*options.optimizer)
@@ -195,8 +194,7 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
         data->topologies.push_back(topology.name());
     }
     if (!options.steps.empty() && (options.first_step || options.end_step))
-        throw std::invalid_argument(
-            "steps are given both as a list and as a range; give one of the two");
+        throw error("steps are given both as a list and as a range; give one of the two");
     data->options = options;
     data->options.progress = {};
     std::vector<std::int64_t>& steps = data->options.steps;
@@ -233,6 +231,8 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     data->noise = noise_table(manifest, data->workers, result.noise);
     data->windows = window_table(*data, result.windows, optimizer);
     return Results(std::move(data));
+} catch (...) {
+    detail::throw_error();
 }
 
 std::size_t Results::size() const { return data_->rows.size(); }

@@ -4,8 +4,9 @@
 #include <limits>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <utility>
+
+#include "core/error.h"
 
 namespace apscope {
 namespace {
@@ -100,9 +101,9 @@ detail::Codes ResultTable::column(std::string_view name) const {
     if (name == "scheme") return table_.scheme;
     if (name == "format") return table_.format;
     if (name == "stage") return stage_;
-    throw std::invalid_argument("the results have no column '" + std::string(name) +
-                                "' to pool by; use trace, step, tensor, role, scheme, format, "
-                                "topology or stage");
+    throw error("the results have no column '" + std::string(name) +
+                "' to pool by; use trace, step, tensor, role, scheme, format, "
+                "topology or stage");
 }
 
 std::string ResultTable::cell(std::string_view name, std::size_t row) const {

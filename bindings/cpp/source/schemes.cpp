@@ -1,5 +1,6 @@
 #include "bindings/cpp/apscope/schemes.h"
 
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/made_schemes.h"
 #include "core/float_environment.h"
 #include "emulation/schemes/definition.h"
@@ -18,11 +19,13 @@ std::vector<SchemeDefinition> scheme_definitions() {
     return all;
 }
 
-Scheme scheme(std::string_view spec) {
+Scheme scheme(std::string_view spec) try {
     const detail::FloatEnvironment environment;
     const detail::Scheme s = parse_any_scheme(spec);
     return {s.spec,       s.name, s.family,      s.format,
             s.parts.grid, s.keys, s.parts.needs, s.parts.keeps_state()};
+} catch (...) {
+    detail::throw_error();
 }
 
 std::vector<std::string> main_schemes() {

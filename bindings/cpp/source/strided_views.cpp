@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <cstdlib>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings/cpp/apscope/quantizer.h"
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/overlap.h"
+#include "core/error.h"
 #include "core/sizes.h"
 #include "emulation/machine/parallel.h"
 
@@ -21,15 +22,14 @@ namespace {
 template <class Real>
 std::size_t size_of(const StridedView<Real>& view) {
     if (view.shape.size() != view.strides.size()) {
-        throw std::invalid_argument("a view has " + std::to_string(view.shape.size()) +
-                                    " sizes and " + std::to_string(view.strides.size()) +
-                                    " strides; give one stride per axis");
+        throw error("a view has " + std::to_string(view.shape.size()) + " sizes and " +
+                    std::to_string(view.strides.size()) + " strides; give one stride per axis");
     }
     const std::size_t size = detail::checked_size(view.shape, "the shape of a view");
     if (view.data != nullptr || size == 0) return size;
     if (view.shape.empty()) return 0;  // a default view
-    throw std::invalid_argument("a view of " + std::to_string(size) +
-                                " elements has no data; give a pointer to the first");
+    throw error("a view of " + std::to_string(size) +
+                " elements has no data; give a pointer to the first");
 }
 
 // The axes of more than one element, with their strides.
@@ -144,10 +144,10 @@ void scatter(std::span<const Real> values, const StridedView<Real>& view, std::s
 
 template <class Real>
 void quantize_view(const Quantizer& q, const StridedView<const Real>& in,
-                   const StridedView<Real>& out) {
+                   const StridedView<Real>& out) try {
     const std::size_t size = size_of(in);
     if (size_of(out) != size || !std::ranges::equal(in.shape, out.shape))
-        throw std::invalid_argument("the views have different shapes; they must agree");
+        throw error("the views have different shapes; they must agree");
     if (size == 0) return;
     const bool same = in.data == out.data && std::ranges::equal(in.strides, out.strides),
                injective = is_injective(out),
@@ -171,6 +171,8 @@ void quantize_view(const Quantizer& q, const StridedView<const Real>& in,
                                 q(row, row, first);
                                 scatter(std::span<const Real>(row), out, first);
                             });
+} catch (...) {
+    detail::throw_error();
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -18,9 +17,11 @@
 #include "analysis/summary/pool.h"
 #include "analysis/summary/summary.h"
 #include "bindings/cpp/apscope/replay.h"
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/made_schemes.h"
 #include "bindings/cpp/source/network_links.h"
 #include "bindings/cpp/source/result_table.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 
 namespace apscope {
@@ -43,8 +44,8 @@ detail::TimeOptions time_options(const StepTimeOptions& given) {
 
 void check_batch_factor(double factor) {
     if (!(factor > 0 && std::isfinite(factor)))
-        throw std::invalid_argument("batch_factor=" + std::to_string(factor) +
-                                    " is not a positive number, such as 4");
+        throw error("batch_factor=" + std::to_string(factor) +
+                    " is not a positive number, such as 4");
 }
 
 // A row of a summary; its modelled times are NaN.
@@ -83,7 +84,7 @@ SummaryRow summary_row(const Results::Data& data, const RowTable& table,
 
 }  // namespace
 
-std::vector<SummaryRow> Results::summary(const SummaryOptions& options) const {
+std::vector<SummaryRow> Results::summary(const SummaryOptions& options) const try {
     const detail::FloatEnvironment environment;
     check_batch_factor(options.batch_factor);
     const ResultTable columns(*data_);
@@ -106,16 +107,16 @@ std::vector<SummaryRow> Results::summary(const SummaryOptions& options) const {
         rows.push_back(std::move(row));
     }
     return rows;
+} catch (...) {
+    detail::throw_error();
 }
 
-std::vector<BreakdownRow> Results::by(std::string_view part,
-                                      const BreakdownOptions& options) const {
+std::vector<BreakdownRow> Results::by(std::string_view part, const BreakdownOptions& options) const
+    try {
     const detail::FloatEnvironment environment;
     check_batch_factor(options.batch_factor);
     const auto known = detail::parse_part(part);
-    if (!known)
-        throw std::invalid_argument("by='" + std::string(part) +
-                                    "' is not one of layer, role, step");
+    if (!known) throw error("by='" + std::string(part) + "' is not one of layer, role, step");
     const ResultTable columns(*data_);
     const RowTable& table = columns.table();
     const detail::Breakdown found =
@@ -127,10 +128,12 @@ std::vector<BreakdownRow> Results::by(std::string_view part,
         rows.push_back({columns.cell(column, found.summary.first[i]),
                         summary_row(*data_, table, found.summary, i)});
     return rows;
+} catch (...) {
+    detail::throw_error();
 }
 
 std::vector<NoiseFacts> Results::noise_facts(const std::vector<std::string>& by,
-                                             double batch_factor) const {
+                                             double batch_factor) const try {
     const detail::FloatEnvironment environment;
     check_batch_factor(batch_factor);
     std::vector<detail::NoiseBy> columns;
@@ -155,11 +158,13 @@ std::vector<NoiseFacts> Results::noise_facts(const std::vector<std::string>& by,
         rows.push_back(std::move(row));
     }
     return rows;
+} catch (...) {
+    detail::throw_error();
 }
 
 double student_t(double freedom) { return detail::student_t(freedom); }
 
-PooledTable Results::pool(const std::vector<std::string>& by) const {
+PooledTable Results::pool(const std::vector<std::string>& by) const try {
     const detail::FloatEnvironment environment;
     const auto has = [&](const char* name) { return std::ranges::find(by, name) != by.end(); };
     const ResultTable columns(*data_);
@@ -168,8 +173,8 @@ PooledTable Results::pool(const std::vector<std::string>& by) const {
         if (name != "topology") columns.column(name);
     }
     if (!has("scheme") && data_->schemes.size() > 1)
-        throw std::invalid_argument("by pools " + std::to_string(data_->schemes.size()) +
-                                    " schemes into one meaningless number; add 'scheme'");
+        throw error("by pools " + std::to_string(data_->schemes.size()) +
+                    " schemes into one meaningless number; add 'scheme'");
     const detail::ChosenRows rows = detail::pooled_rows(table, has("stage"), has("topology"));
     detail::Groups groups(rows.size());
     for (const std::string& name : by) {
@@ -192,17 +197,19 @@ PooledTable Results::pool(const std::vector<std::string>& by) const {
         out.values.push_back(column.values);
     }
     return out;
+} catch (...) {
+    detail::throw_error();
 }
 
 double PooledTable::number(std::size_t row, std::string_view column) const {
     const auto found = std::ranges::find(columns, column);
     if (found == columns.end())
-        throw std::invalid_argument("the pooled table has no column '" + std::string(column) +
-                                    "' of numbers; `columns` lists them");
+        throw error("the pooled table has no column '" + std::string(column) +
+                    "' of numbers; `columns` lists them");
     return values[static_cast<std::size_t>(found - columns.begin())].at(row);
 }
 
-std::vector<StepTime> Results::step_times(const StepTimeOptions& options) const {
+std::vector<StepTime> Results::step_times(const StepTimeOptions& options) const try {
     const detail::FloatEnvironment environment;
     const ResultTable columns(*data_);
     const RowTable& table = columns.table();
@@ -218,6 +225,8 @@ std::vector<StepTime> Results::step_times(const StepTimeOptions& options) const 
                         number("speedup")});
     }
     return rows;
+} catch (...) {
+    detail::throw_error();
 }
 
 }  // namespace apscope

@@ -11,13 +11,16 @@
 #include "analysis/trace/safetensors.h"
 #include "analysis/trace/trace.h"
 #include "analysis/trace/trace_manifest.h"
+#include "bindings/cpp/source/edge.h"
 #include "core/float_environment.h"
 
 namespace apscope {
 
-Trace open_trace(const std::filesystem::path& folder) {
+Trace open_trace(const std::filesystem::path& folder) try {
     const detail::FloatEnvironment environment;
     return Trace(std::make_shared<const detail::Trace>(detail::Trace::open(folder)));
+} catch (...) {
+    detail::throw_error();
 }
 
 const std::string& Trace::name() const { return trace_->manifest().name; }
@@ -40,10 +43,12 @@ std::vector<TraceTensor> Trace::tensors() const {
 }
 
 TraceValues Trace::read(std::int64_t step, const std::string& tensor, int worker,
-                        std::string_view kind) const {
+                        std::string_view kind) const try {
     const detail::FloatEnvironment environment;
     detail::TensorView view = trace_->read(step, tensor, worker, detail::parse_kind(kind));
     return {view.values, std::move(view.shape), std::move(view.owner)};
+} catch (...) {
+    detail::throw_error();
 }
 
 }  // namespace apscope

@@ -19,8 +19,10 @@
 
 #include "analysis/trace/guess_role.h"
 #include "analysis/trace/trace_manifest.h"
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/json_text.h"
 #include "bindings/cpp/source/new_files.h"
+#include "core/error.h"
 #include "core/limits.h"
 
 namespace apscope {
@@ -31,7 +33,9 @@ using detail::Kind;
 using Shape = std::vector<std::int64_t>;
 using Shapes = std::vector<std::pair<std::string, Shape>>;
 
-[[noreturn]] void refuse(const std::string& sentence) { throw std::invalid_argument(sentence); }
+[[noreturn]] void refuse(const std::string& sentence, ErrorKind kind = ErrorKind::invalid_value) {
+    throw error(sentence, kind);
+}
 
 std::string in_quotes(std::string_view name) { return "'" + detail::limits::clipped(name) + "'"; }
 
@@ -209,7 +213,8 @@ struct TraceWriter::Data {
         if (there.str() != written) {
             lock.reset();
             refuse(folder.string() + " has a trace, which another process wrote; record into a "
-                                     "new folder");
+                                     "new folder",
+                   ErrorKind::existing_file);
         }
     }
     void check_workers(std::int64_t number, const auto& is_there) const {
@@ -355,7 +360,8 @@ TraceWriter::TraceWriter(const fs::path& folder, TraceWriterOptions options)
                    "; it must be at least 1");
     if (folder.empty()) refuse("the folder's name is empty; give a folder");
     if (fs::exists(folder / "manifest.json"))
-        refuse(folder.string() + " already has a trace; record into a new folder");
+        refuse(folder.string() + " already has a trace; record into a new folder",
+               ErrorKind::existing_file);
     std::error_code error;
     fs::create_directories(folder, error);
     if (error) throw std::runtime_error(folder.string() + " cannot be made: " + error.message());
@@ -369,14 +375,14 @@ TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
 
 TraceWriter::Data& TraceWriter::data() const {
     if (!data_)
-        throw std::invalid_argument(
-            "this TraceWriter was moved from; use the object that it was moved "
-            "to, or assign another");
+        throw error("this TraceWriter was moved from; use the object that it was moved "
+                    "to, or assign another");
     return *data_;
 }
 
 void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
-                      std::span<const float> values, const Shape& shape, std::string_view kind) {
+                      std::span<const float> values, const Shape& shape,
+                      std::string_view kind) try {
     const Kind what = detail::parse_kind(kind);
     Data& d = data();
     if (worker < 0 || worker >= d.options.workers)
@@ -406,6 +412,8 @@ void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
                ", worker " + std::to_string(worker) + ", was added twice");
     group->tensors.push_back({std::string(name), shape, {values.begin(), values.end()}});
     d.step = step;
+} catch (...) {
+    detail::throw_error();
 }
 
 void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
@@ -449,7 +457,8 @@ void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const 
         fs::rename(d.place(step) / waiting_name(file), path, error);
         if (fs::file_size(path, error) != file.bytes || error)
             refuse(path.string() + " of " + std::to_string(file.bytes) +
-                   " bytes is missing; write_files writes it, into the same folder");
+                       " bytes is missing; write_files writes it, into the same folder",
+                   ErrorKind::missing_file);
         listed[file.name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
     }
     const std::pair<const char*, std::optional<double>> numbers[] = {

@@ -1,4 +1,6 @@
 // Writes folders of results, which docs/results_format.md describes.
+#include <apscope/version.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -13,11 +15,13 @@
 #include <vector>
 
 #include "bindings/cpp/apscope/replay.h"
+#include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/json_text.h"
 #include "bindings/cpp/source/new_files.h"
 #include "bindings/cpp/source/parquet.h"
 #include "bindings/cpp/source/results_data.h"
 #include "bindings/cpp/source/written_table.h"
+#include "core/error.h"
 #include "core/float_environment.h"
 
 namespace apscope {
@@ -290,16 +294,18 @@ std::string provenance(const Data& d, Json files) {
 bool has_files(const std::filesystem::path& folder, bool replace) {
     namespace fs = std::filesystem;
     const auto refuse = [&](const std::string& why) {
-        throw std::invalid_argument(folder.string() + " " + why);
+        throw error(folder.string() + " " + why, ErrorKind::existing_file);
     };
-    std::error_code error;
-    if (folder.empty()) throw std::invalid_argument("the folder's name is empty; give a folder");
-    const fs::file_status status = fs::status(folder, error);
+    std::error_code failed;
+    if (folder.empty()) throw error("the folder's name is empty; give a folder");
+    const fs::file_status status = fs::status(folder, failed);
     if (status.type() == fs::file_type::not_found) return false;
     if (status.type() != fs::file_type::directory)
         refuse("is not a folder; give another name for the results");
-    const bool empty = fs::is_empty(folder, error);
-    if (error) refuse("cannot be read: " + error.message());
+    const bool empty = fs::is_empty(folder, failed);
+    if (failed)
+        throw error(folder.string() + " cannot be read: " + failed.message(),
+                    ErrorKind::unreadable_file);
     if (empty) return false;
     if (fs::exists(folder / "manifest.json"))
         refuse("is a trace; give another folder for the results");
@@ -312,13 +318,15 @@ bool has_files(const std::filesystem::path& folder, bool replace) {
 
 }  // namespace
 
-void Results::write_csv(std::ostream& out) const {
+void Results::write_csv(std::ostream& out) const try {
     const detail::FloatEnvironment environment;
     apscope::write_csv(results_table(*data_), out);
     if (!out) throw std::runtime_error("the stream did not take the results as CSV");
+} catch (...) {
+    detail::throw_error();
 }
 
-void Results::write(const std::filesystem::path& folder, const WriteOptions& options) const {
+void Results::write(const std::filesystem::path& folder, const WriteOptions& options) const try {
     const detail::FloatEnvironment environment;
     const bool into = has_files(folder, options.replace);
     NewFolder made(folder, "apscope::Results::write");
@@ -343,6 +351,8 @@ void Results::write(const std::filesystem::path& folder, const WriteOptions& opt
                         "limit.parquet", "persistence.parquet", mark},
                        mark);
     else made.put_folder();
+} catch (...) {
+    detail::throw_error();
 }
 
 }  // namespace apscope
