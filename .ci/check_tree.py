@@ -37,6 +37,7 @@ LIBRARIES = {
     "bindings": (
         "pybind11/",
         "xtensor/",
+        "nlohmann/",  # what the C++ library writes
         "apscope/",
     ),  # the last: the C++ library's headers, as its examples have them
 }

@@ -67,7 +67,7 @@ def cases(name: str) -> list[Case]:
 def _case(name: str, figure: str, budget: float, plan: Any, rows: pd.DataFrame) -> Case:
     units = len(plan.layers)
     problem = Problem(plan._table, plan.wish, np.full(units, -1))
-    within = [spec for k, spec in enumerate(plan.candidates) if problem.holds(np.full(units, k))]
+    within = [spec for k, spec in enumerate(plan.candidates) if problem.is_within(np.full(units, k))]
     best = min(within, key=lambda spec: rows.at[spec, figure])
     return Case(
         name,

@@ -61,8 +61,8 @@ struct TraceFile {
 /// commits steps to a folder: it holds the folder's lock from the first commit to close().
 ///
 /// Several processes may write one trace, each with a writer on the same folder: every process adds
-/// the gradients of its workers and calls write_files(). One of the processes collects the results
-/// of all these calls, and passes them to commit().
+/// the gradients of its workers and calls write_files(). One of the processes, which wrote
+/// gradients itself, collects the results of all these calls, and passes them to commit().
 ///
 /// Only one thread at a time may use a writer. A writer that was moved from throws
 /// std::invalid_argument, until another is assigned to it.
@@ -101,7 +101,8 @@ public:
     /// @throws std::invalid_argument  The gradients of a worker are missing, tensors or shapes
     ///                                differ from those of the first step, or another process
     ///                                records into the folder; nothing is committed then.
-    /// @throws std::runtime_error     A file cannot be written.
+    /// @throws std::runtime_error     A file cannot be written. The step keeps its tensors, so that
+    ///                                end_step() may be called again.
     void end_step(std::int64_t step, const StepFacts& facts = {});
 
     /// Writes the values that were added for the step to files with hidden names.
@@ -111,9 +112,12 @@ public:
     std::vector<TraceFile> write_files(std::int64_t step);
     /// Adds a step to the trace.
     /// @param step   The step's number.
-    /// @param files  The files that write_files() returned in all processes.
+    /// @param files  The files that write_files() returned in all processes. Several of them may
+    ///               have written `weights` or `full_batch`, with equal values.
     /// @param facts  Facts about the step.
-    /// @throws std::invalid_argument  As end_step(); a file that is not in the folder.
+    /// @throws std::invalid_argument  As end_step(); a file that is not in the folder; two files
+    ///                                with one name and different bytes; this process wrote no
+    ///                                gradients, so it does not know the tensors.
     void commit(std::int64_t step, std::vector<TraceFile> files, const StepFacts& facts = {});
 
     std::vector<std::int64_t> committed() const;  ///< the steps in the trace

@@ -3,15 +3,17 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <ostream>
 #include <random>
 #include <stdexcept>
 #include <streambuf>
 #include <system_error>
+#include <utility>
 
-#include "bindings/cpp/source/json_text.h"
 #include "bindings/cpp/source/sha256.h"
 
 namespace apscope {
@@ -41,8 +43,7 @@ auto named(const fs::path& destination, Work work) {
 class NewFile : public std::streambuf {
 public:
     explicit NewFile(const fs::path& path)
-        : path_(path),
-          file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)) {
+        : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)) {
         if (file_ < 0) throw std::system_error(errno, std::generic_category());
     }
     ~NewFile() override {
@@ -83,7 +84,6 @@ private:
         held_.clear();
     }
 
-    fs::path path_;
     int file_;
     std::string held_;
     Sha256 hash_;
@@ -101,13 +101,32 @@ NewFolder::Written write_new(const fs::path& path,
 
 bool is_filled(const fs::path& folder) { return fs::is_directory(folder) && !fs::is_empty(folder); }
 
+// The path from the root, which ends with the name of a file or a folder. Links are not followed.
+fs::path complete(const fs::path& path) {
+    const fs::path place = fs::absolute(path).lexically_normal();
+    return place.has_filename() ? place : place.parent_path();
+}
+
+// The beginning of a destination's hidden names.
+std::string stem(const std::string& name) { return "." + name.substr(0, 100) + ".apscope-"; }
+
 }  // namespace
 
 std::string hidden_name(const std::string& name) {
     std::random_device random;
     char digits[9];
     std::snprintf(digits, sizeof digits, "%08x", static_cast<unsigned>(random()) & 0xffffffffu);
-    return "." + name.substr(0, 100) + ".apscope-" + digits;
+    return stem(name) + digits;
+}
+
+Json this_process(const std::string& doing) {
+    char host[256] = "";
+    ::gethostname(host, sizeof host - 1);
+    char since[32] = "";
+    const std::time_t now = std::time(nullptr);
+    if (std::tm utc{}; ::gmtime_r(&now, &utc) != nullptr)
+        std::strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%S+00:00", &utc);
+    return {{"doing", doing}, {"process", ::getpid()}, {"host", host}, {"since", since}};
 }
 
 void sync(const fs::path& path) {
@@ -137,57 +156,60 @@ NewFolder::Written put_file(const fs::path& path,
 }
 
 NewFolder::NewFolder(const fs::path& destination, const std::string& doing)
-    : destination_(destination), place_(fs::absolute(destination).lexically_normal()) {
-    if (!place_.has_filename()) place_ = place_.parent_path();
+    : destination_(destination), place_(complete(destination)) {
     named(destination_, [&] {
         const fs::path beside = is_filled(place_) ? place_ : place_.parent_path();
         const std::string name = place_.filename().string();
         fs::create_directories(beside);
-        hidden_ = beside / hidden_name(name);
-        if (!fs::create_directory(hidden_))
-            throw std::system_error(EEXIST, std::generic_category());
-        fs::permissions(hidden_, fs::perms::owner_all);
-        fs::create_directory(hidden_ / "new");
-        write_new(hidden_ / mark_of_hidden, [&](std::ostream& out) {
-            out << Json(Json::Object{{"doing", doing},
-                                     {"process", static_cast<std::int64_t>(::getpid())},
-                                     {"writes", name}})
-                       .line();
-        });
+        const fs::path hidden = beside / hidden_name(name);
+        if (!fs::create_directory(hidden)) throw std::system_error(EEXIST, std::generic_category());
+        hidden_.path = hidden;
+        fs::permissions(hidden, fs::perms::owner_all);
+        fs::create_directory(hidden / "new");
+        Json about = this_process(doing);
+        about["writes"] = name;
+        write_new(hidden / mark_of_hidden, [&](std::ostream& out) { out << one_line(about); });
     });
 }
 
-NewFolder::~NewFolder() {
+NewFolder::Temporary::~Temporary() {
     std::error_code ignored;
-    fs::remove_all(hidden_, ignored);
+    fs::remove_all(path, ignored);
+}
+
+bool is_half_written(const fs::path& folder) {
+    const std::string hidden = stem(complete(folder).filename().string());
+    return std::ranges::any_of(fs::directory_iterator(folder), [&](const fs::directory_entry& e) {
+        return e.is_directory() && e.path().filename().string().starts_with(hidden);
+    });
 }
 
 NewFolder::Written NewFolder::write(const std::string& name,
                                     const std::function<void(std::ostream&)>& content) {
-    return named(destination_, [&] { return write_new(hidden_ / "new" / name, content); });
+    return named(destination_, [&] { return write_new(hidden_.path / "new" / name, content); });
 }
 
 void NewFolder::put_folder() {
     named(destination_, [&] {
-        sync(hidden_ / "new");
-        if (std::rename((hidden_ / "new").c_str(), place_.c_str()) != 0) fail(destination_);
+        sync(hidden_.path / "new");
+        if (std::rename((hidden_.path / "new").c_str(), place_.c_str()) != 0) fail(destination_);
         sync(place_.parent_path());
     });
 }
 
 void NewFolder::put_files(const std::vector<std::string>& all, const std::string& mark) {
     named(destination_, [&] {
-        sync(hidden_ / "new");
+        sync(hidden_.path / "new");
         fs::remove(place_ / mark);
         sync(place_);
         for (const std::string& name : all) {
             if (name == mark) continue;
-            if (fs::exists(hidden_ / "new" / name))
-                fs::rename(hidden_ / "new" / name, place_ / name);
+            if (fs::exists(hidden_.path / "new" / name))
+                fs::rename(hidden_.path / "new" / name, place_ / name);
             else fs::remove(place_ / name);
         }
         sync(place_);
-        fs::rename(hidden_ / "new" / mark, place_ / mark);
+        fs::rename(hidden_.path / "new" / mark, place_ / mark);
         sync(place_);
     });
 }

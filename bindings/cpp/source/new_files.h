@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "bindings/cpp/source/json_text.h"
+
 namespace apscope {
 
 // A hidden folder beside a destination, or inside it if the destination is a folder with files. The
@@ -18,7 +20,6 @@ class NewFolder {
 public:
     // Makes the hidden folder. `doing` names the operation, for readers of the hidden folder.
     NewFolder(const std::filesystem::path& destination, const std::string& doing);
-    ~NewFolder();
     NewFolder(const NewFolder&) = delete;
     NewFolder& operator=(const NewFolder&) = delete;
 
@@ -39,11 +40,24 @@ public:
     void put_files(const std::vector<std::string>& all, const std::string& mark);
 
 private:
-    std::filesystem::path destination_, place_, hidden_;
+    // A folder that its destructor removes, if it has a path.
+    struct Temporary {
+        ~Temporary();
+        std::filesystem::path path;
+    };
+
+    std::filesystem::path destination_, place_;
+    Temporary hidden_;
 };
+
+// True if a NewFolder's move of files into the folder was interrupted: its hidden folder is there.
+bool is_half_written(const std::filesystem::path& folder);
 
 // The hidden name under which a file is written: .NAME.apscope- and eight hexadecimal digits.
 std::string hidden_name(const std::string& name);
+
+// The description of this process for others, as the Python package writes it.
+Json this_process(const std::string& doing);
 
 // Waits until a file's bytes, or the names in a folder, are on the disk. Throws std::system_error.
 void sync(const std::filesystem::path& path);

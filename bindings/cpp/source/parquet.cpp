@@ -291,22 +291,20 @@ std::vector<Thrift> schema_of(const WrittenTable& table) {
 // The metadata from which pandas takes the types of columns. Without them, integers with empty
 // cells would become floats.
 std::string pandas_types(const WrittenTable& table, std::string_view version) {
-    Json::List columns;
+    Json columns = Json::array();
     for (const WrittenTable::Column& column : table.columns) {
         const Type type = type_of(column);
-        columns.push_back(Json::Object{{"name", column.name},
-                                       {"field_name", column.name},
-                                       {"pandas_type", type.logical},
-                                       {"numpy_type", type.in_pandas},
-                                       {"metadata", {}}});
+        columns.push_back(Json{{"name", column.name},
+                               {"field_name", column.name},
+                               {"pandas_type", type.logical},
+                               {"numpy_type", type.in_pandas},
+                               {"metadata", nullptr}});
     }
-    return Json(Json::Object{{"index_columns", Json::List{}},
-                             {"column_indexes", Json::List{}},
-                             {"columns", std::move(columns)},
-                             {"attributes", Json::Object{}},
-                             {"creator", Json::Object{{"library", "apscope"},
-                                                      {"version", std::string(version)}}}})
-        .line();
+    return one_line({{"index_columns", Json::array()},
+                     {"column_indexes", Json::array()},
+                     {"columns", std::move(columns)},
+                     {"attributes", Json::object()},
+                     {"creator", {{"library", "apscope"}, {"version", version}}}});
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "analysis/trace/guess_role.h"
@@ -49,9 +50,11 @@ std::string text_of(const Shape& shape) {
 
 // True if a shape has this number of elements.
 bool fills(std::size_t count, const Shape& shape) {
+    const auto is_negative = [](std::int64_t axis) { return axis < 0; };
+    if (std::ranges::any_of(shape, is_negative)) return false;
     if (count == 0) return std::ranges::count(shape, 0) > 0;
     for (const std::int64_t axis : shape) {
-        if (axis < 1 || count % static_cast<std::size_t>(axis) != 0) return false;
+        if (axis == 0 || count % static_cast<std::size_t>(axis) != 0) return false;
         count /= static_cast<std::size_t>(axis);
     }
     return count == 1;
@@ -103,19 +106,19 @@ void append_little(float value, std::string& out) {
 // A safetensors file: the length of its header, the header, padded to 8 bytes, and the values.
 struct Content {
     std::string name;
-    Json::Object about;
+    Json about;
     std::vector<std::pair<std::string, const Tensor*>> tensors = {};
 
     void write(std::ostream& out) const {
-        Json::Object header{{"__metadata__", about}};
+        Json::object_t header{{"__metadata__", about}};
         std::uint64_t end = 0;
         for (const auto& [key, tensor] : tensors) {
             const std::uint64_t begin = std::exchange(end, end + 4 * tensor->values.size());
-            header.emplace_back(key, Json::Object{{"dtype", "F32"},
-                                                  {"shape", Json::list(tensor->shape)},
-                                                  {"data_offsets", Json::List{begin, end}}});
+            header.emplace_back(
+                key,
+                Json{{"dtype", "F32"}, {"shape", tensor->shape}, {"data_offsets", {begin, end}}});
         }
-        std::string text = Json(std::move(header)).compact();
+        std::string text = Json(std::move(header)).dump(-1, ' ', true);
         text.append((8 - text.size() % 8) % 8, ' ');
         std::string bytes;
         for (int shift = 0; shift < 64; shift += 8)
@@ -139,33 +142,43 @@ struct Content {
 class Lock {
 public:
     explicit Lock(const fs::path& folder) : path_(folder / ".manifest.json.apscope-lock") {
-        file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-        if (file_ < 0)
-            throw std::runtime_error(folder.string() +
-                                     " cannot be written: " + std::strerror(errno));
-        if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-            ::close(std::exchange(file_, -1));
-            refuse("another process writes " + folder.string() +
-                   "; wait for it, or record into a new folder");
-        }
-        const std::string who =
-            Json(Json::Object{{"doing", "apscope::TraceWriter"}, {"process", ::getpid()}}).line();
+        while (!try_lock(folder)) {}
+        const std::string who = one_line(this_process("apscope::TraceWriter"));
         if (::ftruncate(file_, 0) != 0 || ::write(file_, who.data(), who.size()) < 0)
             errno = 0;  // the file is locked even if its text cannot be written
     }
     ~Lock() {
-        struct stat mine{}, there{};
-        if (::fstat(file_, &mine) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
-            mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
-            ::unlink(path_.c_str());
+        if (is_held()) ::unlink(path_.c_str());
         ::close(file_);
+    }
+    // True if the path still names the locked file. If it names another, another process may have
+    // locked that one.
+    bool is_held() const {
+        struct stat mine{}, there{};
+        return ::fstat(file_, &mine) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
+               mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
     }
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
 private:
+    // Opens and locks the file. Returns false if its last holder removed it between these two.
+    bool try_lock(const fs::path& folder) {
+        file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+        if (file_ < 0)
+            throw std::runtime_error(folder.string() +
+                                     " cannot be written: " + std::strerror(errno));
+        const bool is_locked = ::flock(file_, LOCK_EX | LOCK_NB) == 0;
+        if (is_locked && is_held()) return true;
+        ::close(file_);
+        if (!is_locked)
+            refuse("another process writes " + folder.string() +
+                   "; wait for it, or record into a new folder");
+        return false;
+    }
+
     fs::path path_;
-    int file_;
+    int file_ = -1;
 };
 
 std::string waiting_name(const TraceFile& file) {
@@ -190,6 +203,9 @@ struct TraceWriter::Data {
     std::int64_t last() const { return committed.empty() ? -1 : committed.back().first; }
 
     void hold() {
+        if (lock && !lock->is_held())
+            refuse(folder.string() + " was removed, or another process uses it now; record into a "
+                                     "new folder");
         if (lock) return;
         lock.emplace(folder);
         std::ostringstream there;
@@ -208,6 +224,10 @@ struct TraceWriter::Data {
                        std::to_string(worker) + " of " + std::to_string(options.workers));
     }
     std::vector<TraceFile> write(std::int64_t number, bool at_once);
+    void drop_step() {
+        pending.clear();
+        step.reset();
+    }
     std::string text() const;
     std::vector<Content> contents(std::int64_t number) const;
 };
@@ -218,9 +238,8 @@ std::vector<Content> TraceWriter::Data::contents(std::int64_t number) const {
         const std::string name = detail::file_name(group.kind, group.worker);
         auto at = std::ranges::find(all, name, &Content::name);
         if (at == all.end()) {
-            Json::Object about{{"step", std::to_string(number)}, {"stage", options.stage}};
-            if (!is_per_step(group.kind))
-                about.emplace_back("worker", std::to_string(group.worker));
+            Json about{{"step", std::to_string(number)}, {"stage", options.stage}};
+            if (!is_per_step(group.kind)) about["worker"] = std::to_string(group.worker);
             at = all.insert(all.end(), {name, std::move(about)});
         }
         const bool is_layer =
@@ -261,8 +280,6 @@ std::vector<TraceFile> TraceWriter::Data::write(std::int64_t number, bool at_onc
         if (!at_once) fs::rename(first, place(number) / waiting_name(files.back()));
     }
     if (shapes.empty()) shapes = found;
-    pending.clear();
-    step.reset();
     return files;
 }
 
@@ -273,16 +290,16 @@ std::string TraceWriter::Data::text() const {
         const auto given = options.roles.find(name);
         const bool guesses = given == options.roles.end();
         if (guesses) guessed.push_back(name);
-        Json::Object about{{"name", name},
-                           {"shape", Json::list(shape)},
-                           {"role", guesses ? std::string(detail::guess_role(name, shape.size()))
-                                            : given->second}};
+        Json about{{"name", name},
+                   {"shape", shape},
+                   {"role",
+                    guesses ? std::string(detail::guess_role(name, shape.size())) : given->second}};
         const auto whole = options.sampled_from.find(name);
-        if (whole != options.sampled_from.end()) about.emplace_back("sampled_from", whole->second);
-        tensors.push_back(Json(std::move(about)).line());
+        if (whole != options.sampled_from.end()) about["sampled_from"] = whole->second;
+        tensors.push_back(one_line(about));
     }
     for (const auto& [number, line] : committed) steps.push_back(line);
-    Json::Object metadata(options.metadata.begin(), options.metadata.end());
+    Json metadata = options.metadata;
     if (!guessed.empty()) {
         std::string which = "all";
         if (guessed.size() != shapes.size()) {
@@ -292,20 +309,18 @@ std::string TraceWriter::Data::text() const {
                 which += (i == 0 ? "" : ", ") + guessed[i];
             if (guessed.size() > shown) which += ", ...";
         }
-        std::erase_if(metadata, [](const auto& item) {
-            return item.first == "roles_guessed_by_name_and_shape";
-        });
-        metadata.emplace_back("roles_guessed_by_name_and_shape", which);
+        metadata.erase("roles_guessed_by_name_and_shape");  // the new entry is the last one
+        metadata["roles_guessed_by_name_and_shape"] = which;
     }
-    Json::Object head{{"schema_version", detail::trace_schema_version}};
-    if (!options.name.empty()) head.emplace_back("name", options.name);
-    head.emplace_back("model", options.model);
-    head.emplace_back("stage", options.stage);
-    head.emplace_back("reduction", options.reduction);
-    head.emplace_back("loss_divided_by_workers", options.loss_divided_by_workers);
-    head.emplace_back("workers", options.workers);
-    head.emplace_back("metadata", std::move(metadata));
-    std::string out = Json(std::move(head)).indented();
+    Json head{{"schema_version", detail::trace_schema_version}};
+    if (!options.name.empty()) head["name"] = options.name;
+    head["model"] = options.model;
+    head["stage"] = options.stage;
+    head["reduction"] = options.reduction;
+    head["loss_divided_by_workers"] = options.loss_divided_by_workers;
+    head["workers"] = options.workers;
+    head["metadata"] = std::move(metadata);
+    std::string out = indented(head);
     out.resize(out.size() - 2);  // without the end of the object
     const auto list = [&](const char* key, const std::vector<std::string>& rows) {
         out += std::string(",\n \"") + key + "\": [\n  ";
@@ -407,7 +422,9 @@ void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
 }
 
 std::vector<TraceFile> TraceWriter::write_files(std::int64_t step) {
-    return data().write(step, false);
+    std::vector<TraceFile> files = data().write(step, false);
+    data().drop_step();
+    return files;
 }
 
 void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const StepFacts& facts) {
@@ -420,8 +437,19 @@ void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const 
     if (step <= d.last())
         refuse("step " + std::to_string(step) + " is not above step " + std::to_string(d.last()) +
                ", the last committed one");
-    std::ranges::sort(files, {}, &TraceFile::name);
-    Json::Object listed, entry{{"number", step}};
+    if (d.shapes.empty())
+        refuse("this process wrote no gradients into " + d.folder.string() +
+               "; call commit in a process that called write_files for a worker");
+    // Every rank may write weights and full_batch: equal files are one.
+    const auto content = [](const TraceFile& f) { return std::tie(f.name, f.bytes, f.sha256); };
+    std::ranges::sort(files, {}, content);
+    const auto repeated = std::ranges::unique(files, {}, content);
+    files.erase(repeated.begin(), repeated.end());
+    const auto differs = std::ranges::adjacent_find(files, {}, &TraceFile::name);
+    if (differs != files.end())
+        refuse("two processes wrote different " + in_quotes(differs->name) + " of step " +
+               std::to_string(step) + "; let one process write it, or all the same values");
+    Json listed, entry{{"number", step}};
     for (const TraceFile& file : files) {
         const fs::path path = d.place(step) / file.name;
         std::error_code error;
@@ -431,17 +459,16 @@ void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const 
             refuse(path.string() + " of " + std::to_string(file.bytes) +
                        " bytes is missing; write_files writes it, into the same folder",
                    ErrorKind::missing_file);
-        listed.emplace_back(file.name,
-                            Json::Object{{"bytes", file.bytes}, {"sha256", file.sha256}});
+        listed[file.name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
     }
     const std::pair<const char*, std::optional<double>> numbers[] = {
         {"loss", facts.loss},
         {"learning_rate", facts.learning_rate},
         {"loss_scale", facts.loss_scale}};
     for (const auto& [key, value] : numbers)
-        if (value) entry.emplace_back(key, *value);
-    entry.emplace_back("files", std::move(listed));
-    d.committed.emplace_back(step, Json(std::move(entry)).line());
+        if (value) entry[key] = *value;
+    entry["files"] = std::move(listed);
+    d.committed.emplace_back(step, one_line(entry));
     try {
         sync(d.place(step));
         sync(d.folder);
@@ -464,6 +491,7 @@ void TraceWriter::end_step(std::int64_t step, const StepFacts& facts) {
     });
     d.hold();
     commit(step, d.write(step, true), facts);
+    d.drop_step();
 }
 
 std::vector<std::int64_t> TraceWriter::committed() const {
@@ -473,8 +501,7 @@ std::vector<std::int64_t> TraceWriter::committed() const {
 }
 
 void TraceWriter::close() {
-    data().pending.clear();
-    data().step.reset();
+    data().drop_step();
     data().lock.reset();
 }
 

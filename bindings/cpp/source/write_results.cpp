@@ -237,11 +237,11 @@ std::string command_of(const Data& d) {
     return command;
 }
 
-Json::Object described(const Data& d) {
+Json described(const Data& d) {
     const auto number = [](const std::optional<double>& value) {
         return value ? Json(*value) : Json();
     };
-    Json::List steps, losses, rates, tensors;
+    Json steps = Json::array(), losses = steps, rates = steps, tensors = steps;
     for (const std::size_t i : d.steps) {
         const detail::StepInfo& step = d.manifest.steps[i];
         steps.emplace_back(step.number);
@@ -250,57 +250,43 @@ Json::Object described(const Data& d) {
     }
     for (const std::size_t i : d.tensors) {
         const detail::TensorInfo& tensor = d.manifest.tensors[i];
-        Json::Object about{
-            {"name", tensor.name}, {"role", tensor.role}, {"shape", Json::list(tensor.shape)}};
-        if (tensor.sampled_from) about.emplace_back("sampled_from", *tensor.sampled_from);
+        Json about{{"name", tensor.name}, {"role", tensor.role}, {"shape", tensor.shape}};
+        if (tensor.sampled_from) about["sampled_from"] = *tensor.sampled_from;
         tensors.emplace_back(std::move(about));
     }
-    Json::Object about{{"name", d.trace},
-                       {"hash", d.hash},
-                       {"model", d.manifest.model},
-                       {"stage", d.manifest.stage},
-                       {"reduction", d.manifest.reduction},
-                       {"workers", d.workers}};
+    Json about{{"name", d.trace},
+               {"hash", d.hash},
+               {"model", d.manifest.model},
+               {"stage", d.manifest.stage},
+               {"reduction", d.manifest.reduction},
+               {"workers", d.workers}};
     if (const auto optimizer = d.windows.optimizers.at(0))
-        about.emplace_back(
-            "optimizer",
-            std::string(detail::optimizer_names[static_cast<std::size_t>(*optimizer)]));
-    about.emplace_back("steps", std::move(steps));
-    about.emplace_back("loss", std::move(losses));
-    about.emplace_back("learning_rate", std::move(rates));
-    about.emplace_back("tensors", std::move(tensors));
+        about["optimizer"] = detail::optimizer_names[static_cast<std::size_t>(*optimizer)];
+    about["steps"] = std::move(steps);
+    about["loss"] = std::move(losses);
+    about["learning_rate"] = std::move(rates);
+    about["tensors"] = std::move(tensors);
     return about;
 }
 
-std::string provenance(const Data& d, Json::Object files) {
+std::string provenance(const Data& d, Json files) {
     const ReplayOptions& o = d.options;
     const std::string whole = command_of(d);
     const std::string shard =
         " --shard " + std::to_string(o.shard) + "/" + std::to_string(o.shards);
-    return Json(Json::Object{{"command", whole + (o.shards > 1 ? shard : "")},
-                             {"command_of_whole", whole},
-                             {"version", APSCOPE_VERSION},
-                             {"seed", o.seed},
-                             {"draws", o.draws},
-                             {"persistence", o.persistence},
-                             {"schemes", Json::list(d.schemes)},
-                             {"topologies", Json::list(d.topologies)},
-                             {"selection", Json::list(selection_of(o))},
-                             {"shard", Json::List{o.shard, o.shards}},
-                             {"traces", Json::List{described(d)}},
-                             {"files", std::move(files)}})
-               .indented() +
+    return indented({{"command", whole + (o.shards > 1 ? shard : "")},
+                     {"command_of_whole", whole},
+                     {"version", APSCOPE_VERSION},
+                     {"seed", o.seed},
+                     {"draws", o.draws},
+                     {"persistence", o.persistence},
+                     {"schemes", d.schemes},
+                     {"topologies", d.topologies},
+                     {"selection", selection_of(o)},
+                     {"shard", {o.shard, o.shards}},
+                     {"traces", Json::array({described(d)})},
+                     {"files", std::move(files)}}) +
            "\n";
-}
-
-// True if a write of results into the folder was interrupted: its hidden folder is still there.
-bool is_half_written(const std::filesystem::path& folder) {
-    namespace fs = std::filesystem;
-    const std::string name = fs::canonical(folder).filename().string(),
-                      hidden = "." + name + ".apscope-";
-    return std::ranges::any_of(fs::directory_iterator(folder), [&](const fs::directory_entry& e) {
-        return e.is_directory() && e.path().filename().string().starts_with(hidden);
-    });
 }
 
 // Throws std::invalid_argument if results must not be written into a folder; otherwise returns true
@@ -344,15 +330,13 @@ void Results::write(const std::filesystem::path& folder, const WriteOptions& opt
     const detail::FloatEnvironment environment;
     const bool into = has_files(folder, options.replace);
     NewFolder made(folder, "apscope::Results::write");
-    Json::Object files;
+    Json files;
     const auto add = [&](const std::string& name, const WrittenTable& table) {
         const NewFolder::Written written = made.write(name, [&](std::ostream& out) {
             if (name.ends_with(".csv")) apscope::write_csv(table, out);
             else write_parquet(table, APSCOPE_VERSION, out);
         });
-        files.emplace_back(name, Json::Object{{"bytes", written.bytes},
-                                              {"sha256", written.sha256},
-                                              {"rows", table.rows}});
+        files[name] = {{"bytes", written.bytes}, {"sha256", written.sha256}, {"rows", table.rows}};
     };
     const WrittenTable rows = results_table(*data_);
     if (options.csv.value_or(rows.rows <= rows_with_csv)) add("results.csv", rows);

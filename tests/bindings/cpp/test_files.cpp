@@ -4,8 +4,10 @@
 #include <apscope/apscope.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -119,7 +121,8 @@ TEST(CppTraceWriter, RefusesAndKeepsWhatIsCommitted) {
     for (const std::vector<std::int64_t>& shape :
          {std::vector<std::int64_t>{}, {0}, {-2, -3}, {std::int64_t{1} << 62, 4, 6}})
         EXPECT_THROW(writer.add(1, 0, "w", six, shape), std::invalid_argument);
-    EXPECT_THROW(writer.add(1, 0, "w", {}, {2}), std::invalid_argument);
+    for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{2}, {0, -5}})
+        EXPECT_THROW(writer.add(1, 0, "w", {}, shape), std::invalid_argument);
     EXPECT_THROW(writer.add(1, 0, "fc.weight", six, {2, 3}, "colour"), std::invalid_argument);
     EXPECT_THROW(writer.add(1, 0, "\xff", six, {6}), std::invalid_argument);
     writer.add(1, 0, "fc.weight", six, {3, 2});
@@ -166,6 +169,71 @@ TEST(CppTraceWriter, ProcessesWriteTheirOwnFiles) {
     EXPECT_NE(error_of([&] { first.commit(7, files); }).find("is missing"), std::string::npos);
 }
 
+TEST(CppTraceWriter, EveryRankMayWriteTheWeights) {
+    const Place place;
+    TraceWriter first(place / "run", {.workers = 2}), second(place / "run", {.workers = 2});
+    const std::vector<float> values = {0, 1}, others = {2, 3};
+    const auto files_of = [&](std::int64_t step, const std::vector<float>& weights) {
+        std::vector<TraceFile> files;
+        for (TraceWriter* writer : {&first, &second}) {
+            const int rank = writer == &second;
+            writer->add(step, rank, "w", values);
+            writer->add(step, rank, "w", rank == 0 ? values : weights, {2}, "weights");
+            for (const TraceFile& file : writer->write_files(step)) files.push_back(file);
+        }
+        return files;
+    };
+    first.commit(0, files_of(0, values));
+    EXPECT_EQ(open_trace(place / "run").read(0, "w", 0, "weights").values[1], 1.0f);
+    const std::vector<TraceFile> files = files_of(1, others);
+    EXPECT_EQ(error_of([&] { first.commit(1, files); }),
+              "two processes wrote different 'weights.safetensors' of step 1; let one process "
+              "write it, or all the same values");
+    EXPECT_EQ(open_trace(place / "run").steps(), (std::vector<std::int64_t>{0}));
+}
+
+TEST(CppTraceWriter, CommitNeedsTheShapes) {
+    const Place place;
+    TraceWriter writer(place / "run"), other(place / "run");
+    writer.add(0, 0, "w", std::vector<float>(2));
+    const std::vector<TraceFile> files = writer.write_files(0);
+    EXPECT_NE(error_of([&] { other.commit(0, files); }).find("this process wrote no gradients"),
+              std::string::npos);
+    other.close();
+    writer.commit(0, files);
+    EXPECT_EQ(open_trace(place / "run").tensors().size(), 1u);
+}
+
+TEST(CppTraceWriter, AStepCanBeEndedAgain) {
+    const Place place;
+    TraceWriter writer(place / "run", {.workers = 2});
+    record(writer, 0, 1);
+    fs::create_directory(place / "run/manifest.json");  // no file can have this name now
+    EXPECT_THROW(writer.end_step(0), std::runtime_error);
+    EXPECT_TRUE(writer.committed().empty());
+    fs::remove(place / "run/manifest.json");
+    EXPECT_EQ(error_of([&] { writer.end_step(0); }), "no error");
+    EXPECT_EQ(open_trace(place / "run").steps(), (std::vector<std::int64_t>{0}));
+}
+
+TEST(CppTraceWriter, TheLockNamesItsProcess) {
+    const Place place;
+    TraceWriter writer(place / "run", {.workers = 2});
+    record(writer, 0, 1);
+    writer.end_step(0);
+    const fs::path lock = place / "run/.manifest.json.apscope-lock";
+    for (const char* key :
+         {"\"doing\": \"apscope::TraceWriter\", \"process\": ", "\"host\": \"", "\"since\": \"2"})
+        EXPECT_NE(text_of(lock).find(key), std::string::npos) << key;
+    fs::remove(lock);  // another process may hold a new one
+    std::ofstream(lock) << "of another process";
+    record(writer, 1, 1);
+    EXPECT_NE(error_of([&] { writer.end_step(1); }).find("another process uses it now"),
+              std::string::npos);
+    writer.close();
+    EXPECT_EQ(text_of(lock), "of another process");
+}
+
 TEST(CppResults, AreWrittenWholeOrNotAtAll) {
     const Place place;
     const Results& results = some_results();
@@ -197,6 +265,23 @@ TEST(CppResults, AreWrittenWholeOrNotAtAll) {
     EXPECT_TRUE(fs::exists(place / "empty/provenance.json"));
 }
 
+TEST(CppResults, AnInterruptedWriteIsRepeated) {
+    const Place place;
+    const fs::path with_long_name = place / std::string(120, 'x').c_str();
+    const std::pair<fs::path, std::string> folders[] = {
+        {with_long_name, "." + std::string(100, 'x') + ".apscope-01234567"},
+        {place / "link", ".link.apscope-01234567"},
+        {place / "folder/../plain/", ".plain.apscope-01234567"}};
+    fs::create_directory(place / "folder");
+    fs::create_directory(place / "plain");
+    fs::create_directory(with_long_name);
+    fs::create_directory_symlink(place / "folder", place / "link");
+    for (const auto& [folder, hidden] : folders) {
+        fs::create_directory(folder / hidden);
+        EXPECT_EQ(error_of([&] { some_results().write(folder); }), "no error") << folder;
+    }
+}
+
 TEST(CppResults, ReplaceNothingElse) {
     const Place place;
     const Results& results = some_results();
@@ -226,6 +311,20 @@ TEST(CppResults, AFullDiskLeavesNothing) {
             for (int i = 0; i < 100; ++i) some_results().write_csv(full);
         },
         std::runtime_error);
+}
+
+TEST(CppResults, AnEarlyErrorLeavesNothing) {
+    const Place place;
+    rlimit before{};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const rlimit none{0, before.rlim_max};  // no file may have a byte, as on a full disk
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+    const std::string error = error_of([&] { some_results().write(place / "results"); });
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    std::signal(SIGXFSZ, handler);
+    EXPECT_NE(error.find("results cannot be written"), std::string::npos) << error;
+    EXPECT_EQ(place.names(), std::vector<std::string>{});
 }
 
 }  // namespace
