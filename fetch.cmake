@@ -13,7 +13,7 @@ function(apscope_fetch name path sha256 archive)
   set(${name}_folder ${${name}_SOURCE_DIR} PARENT_SCOPE)
 endfunction()
 
-find_package(nlohmann_json QUIET)
+find_package(nlohmann_json QUIET GLOBAL)
 if(NOT TARGET nlohmann_json::nlohmann_json)
   apscope_fetch(json 51/69/a42fddc89a6de959b65b27a15d69de85e88d2f99884e00b1b02c12dce301/nlohmann_json-3.12.0-py3-none-any.whl
                 5f6132720fb25d0d70bf0742f8397b49a540dcc193e7312a914f6aa49f054810 json.zip)

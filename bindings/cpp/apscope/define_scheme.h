@@ -42,8 +42,10 @@ public:
     /// Random integers from 0 to 2^bits - 1 for elements 0 to count - 1 of a worker's row. They
     /// depend on the seed, the tensor, the step, the worker and `hop` alone, so equal calls return
     /// equal integers.
-    /// @param bits  1 to 64.
-    /// @param hop   Distinguishes several draws of one worker.
+    /// @param worker  The worker's number, from 0.
+    /// @param count   The number of integers.
+    /// @param bits    1 to 64.
+    /// @param hop     Distinguishes several draws of one worker.
     /// @throws std::invalid_argument  `worker` is negative, or `bits` outside 1 to 64.
     std::vector<std::uint64_t> random(int worker, std::size_t count, int bits = 32,
                                       std::uint32_t hop = 0) const;

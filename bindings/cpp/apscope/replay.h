@@ -112,9 +112,9 @@ public:
     /// by `error_over_noise`.
     /// @throws std::invalid_argument  An impossible option.
     [[nodiscard]] std::vector<SummaryRow> summary(const SummaryOptions& options = {}) const;
-    /// Scheme `a` against scheme `b`: a row for all layers, then one per layer. `a` and `b` are
-    /// specs, or `SPEC@TOPOLOGY` to choose the reduction, such as `aps:e3m4@two_phase` against
-    /// `aps:e3m4@ring`.
+    /// Scheme `a` against scheme `b`: a row for all layers, then one per layer.
+    /// @param a,b       Specs, or `SPEC@TOPOLOGY` to choose the reduction, such as
+    ///                  `aps:e3m4@two_phase` against `aps:e3m4@ring`.
     /// @param topology  The topology of a side that names none; by default the other side's,
     ///                  otherwise the first that both have and that is not `exact`. A scheme that
     ///                  has only its own reduction uses its own, except if `topology` is `exact`,
@@ -142,7 +142,8 @@ public:
                                                const BreakdownOptions& options = {}) const;
     /// The noise of the batch, independent of schemes; empty for one worker, or gradients that are
     /// not local.
-    /// @param by  Some of trace, step, tensor, role.
+    /// @param by            Some of trace, step, tensor, role.
+    /// @param batch_factor  The noise is that of a batch larger by this factor.
     /// @throws std::invalid_argument  No such column; an impossible batch factor.
     std::vector<NoiseFacts> noise_facts(const std::vector<std::string>& by = {"trace"},
                                         double batch_factor = 1) const;

@@ -119,10 +119,15 @@ def test_the_samples_of(page, tmp_path, monkeypatch):
         elif language == "json":
             json.loads(text)
         elif language == "cmake":
-            project = (ROOT / "bindings/cpp/examples/CMakeLists.txt").read_text()
-            assert all(line in project for line in text.splitlines()), (
-                f"{where}: the examples' project says it otherwise"
-            )
+            projects = [
+                ROOT / "bindings/cpp/examples/CMakeLists.txt",
+                *(ROOT / "tests/bindings/cpp/consumers").glob("*/CMakeLists.txt"),
+            ]
+            lines = set(text.splitlines())
+            assert any(
+                lines <= set(map(str.strip, project.read_text().splitlines()))
+                for project in projects
+            ), f"{where}: no project of an example or a consumer says it"
         else:
             assert language in ("cpp", "text", "diff"), (
                 f"{where} does not say what it holds: python, sh, json, cpp, cmake, diff or text"
