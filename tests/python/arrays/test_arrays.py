@@ -76,7 +76,7 @@ def test_a_nan_needs_a_code():
     with pytest.raises(ValueError, match="element 1 is NaN"):
         apscope.encode(x, "e2m1fn")
     assert apscope.encode(x, "e2m1fn", nan=0b0111).tolist() == [2, 7]
-    with pytest.raises(ValueError, match="nan=16 is not a code"):
+    with pytest.raises(ValueError, match="16, is not a code of e2m1fn"):
         apscope.encode(x, "e2m1fn", nan=16)
     assert np.isnan(apscope.quantize(x, "e2m1fn")[1])
 

@@ -335,7 +335,8 @@ def registries() -> list:
 
 GROUPS = [casts, arithmetic, blocks, exchanges, replays, observers, registries]
 #: functions of _core that these do not call: they measure times
-UNCALLED = {"bench", "machine_memory", "rounding_word", "work_costs"}
+UNCALLED = {"bench", "guess_role", "machine_memory", "rounding_word", "set_share_of_a_thread",
+            "usable_processors", "work_costs"}  # fmt: skip
 
 
 def content(value: object) -> bytes:
