@@ -105,7 +105,7 @@ private:
         for (std::int64_t& limb : limbs_) limb = -limb;
         carry();
     }
-    // Propagates the carries, so that every digit is in [0, 2^32); the last limb has the sign.
+    // Propagates the carries, so that every limb but the last is in [0, 2^32); the last is signed.
     void carry() {
         for (int i = 0; i + 1 < LimbCount; ++i) {
             const std::int64_t over = limbs_[i] >> 32;

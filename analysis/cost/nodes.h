@@ -22,8 +22,8 @@ std::optional<Cost> cost_on_nodes(CollectiveAlgorithm collective, const MessageB
 // unless there is one node.
 std::optional<Cost> cost_on_nodes(const Way& way, int workers, std::optional<int> nodes);
 
-// The cost of a collective by name; by default the group of a hierarchy is a node. Throws
-// std::invalid_argument, also if cost_on_nodes() returns none.
+// The cost of a collective by name; without `group`, the group of a hierarchy is a node. Throws
+// std::invalid_argument if an argument is invalid or cost_on_nodes() returns none.
 Cost checked_cost(std::string_view name, const MessageBytes& bytes, int workers,
                   std::optional<int> group, std::optional<int> nodes);
 

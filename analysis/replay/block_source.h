@@ -23,13 +23,13 @@ namespace apscope::detail {
 // Facts about a result row, other than its sums.
 struct RowFacts {
     std::string topology;  // empty at the wire
-    bool exact = false;    // the reduced row that is the fp64 sum of the messages
+    bool exact = false;    // true for the reduced row that is the fp64 sum of the messages
     // The row's moments are the sums of the messages' moments, plus those of the row's hops.
     bool adds_moments = false;
     bool hops_draw = false;  // the hops round stochastically
     bool sampled = false;    // the row's moments are estimated from K draws
     Moments moments = Moments::none;
-    bool float_grid = false;         // the statistics count limits and ulps of a float format
+    bool float_grid = false;         // the row has the columns of a float format, such as max_ulp
     std::optional<BlockUse> blocks;  // only for the wire row, if each block has its own scale
 };
 

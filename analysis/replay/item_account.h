@@ -116,7 +116,7 @@ private:
     std::size_t first_ = 0;
     std::span<const double> reference_, noise_;
     ReferenceSums known_;
-    std::size_t drawn_ = 0;       // number of elements of the current draws
+    std::size_t drawn_ = 0;       // number of elements in each of the current draws
     bool classed_ = false;        // some worker's value underflowed or saturated
     bool has_moments_ = false,    // buffers_.bias and variance have the messages' moments
         moments_defined_ = true;  // no draw of a message could overflow

@@ -35,8 +35,8 @@ double sqnr_of(const ErrorStatistics& s) {
                : fixed_decibel(s.sums[S::squared_reference] / s.sums[S::squared_error]);
 }
 
-// The least NMSE of f y over all factors f, which is 1 - cosine^2, computed from the sums over the
-// error, so that no digits cancel if it is small.
+// The least NMSE of f y over all factors f, which is 1 - cosine^2. With e = y - x, it equals
+// (xx ee - xe^2) / (xx yy), which loses fewer digits than 1 - cosine^2 if the error is small.
 double rescaled_nmse_of(const ErrorStatistics& s) {
     using S = ErrorStatistics;
     if (s.overflow > 0) return 1.0;

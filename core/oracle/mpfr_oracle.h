@@ -1,11 +1,12 @@
-// The first reference: a cast to any format by MPFR and plain decisions, slow and obvious.
+// A reference for the casts, slow and obvious: MPFR computes exactly, and decision.h picks the
+// neighbour. rational_oracle.h is a second reference.
 //
 // MPFR supplies exact numbers and exact comparisons, never a rounding to the format: it has no ties
 // away, no round to odd and no stochastic rounding, and its own subnormal handling is easy to
 // misuse. A number is stored as MPFR's truncation (MPFR_RNDZ) and a flag that says whether any
-// digit was cut off. This is enough for every mode if the truncation has N + 2 bits more than the
-// format. The oracle shares no code with the rounding rule of core/rounding.h, so a mistake of one
-// does not repeat in the other.
+// digit was cut off. With N random bits, this is enough for every mode if the truncation has N + 2
+// bits more than the format. The oracle shares no code with the rounding rule of core/rounding.h,
+// so a mistake of one does not repeat in the other.
 #pragma once
 
 #include <mpfr.h>

@@ -1,7 +1,7 @@
 // NCCL (2.19.3: src/enqueue.cc, src/device/all_reduce.h) divides a message into loops, each loop
 // into one part per channel, and in a ring each part into one chunk per rank. The rank at which a
-// ring's sum starts, or the tree that adds it, depends on the chunk, so the bits of a sum depend on
-// the length of the message (docs/definitions.md, section 1).
+// ring's sum starts depends on the chunk, and with trees the chunk decides which tree adds it. So
+// the bits of a sum depend on the length of the message (docs/definitions.md, section 1).
 #pragma once
 
 #include <cstddef>

@@ -76,8 +76,8 @@ void reduce_walk(const Topology& topology, std::span<const Real* const> rows, st
     const std::size_t tile = tile_of<Real>(rows.size()),
                       stride = (std::min(tile, count) + 15) / 16 * 16;
     const ReductionProgram& program = scratch.program(topology, workers);
-    // The composed rows, which partial sums overwrite, then (for Kahan sums) the compensations, y
-    // and t.
+    // First the composed rows, which partial sums overwrite. For Kahan sums, then one row of
+    // compensations per row and two rows for the algorithm's temporaries y and t.
     Real* partial = scratch.rows((rows.size() + (topology.kahan ? rows.size() + 2 : 0)) * stride);
     std::vector<const Real*>& read = scratch.read;
     read.resize(rows.size());

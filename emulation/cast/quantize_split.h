@@ -82,7 +82,8 @@ APSCOPE_HD float rounded_part(float v, std::uint32_t negative) {
     return r != 0.0f ? whole + 1.0f : whole;  // away_from_zero
 }
 
-// Returns v, a magnitude below 2^emin in quanta; the result for other magnitudes is not used. The
+// Returns the number of quanta in `magnitude` (v of the file's head) if it is below 2^emin; the
+// result for larger magnitudes is not used. The
 // smallest normal number replaces fp32's subnormal numbers: they are so small that only the fact
 // that they are not zero affects a rounding (see split_serves()).
 APSCOPE_HD float quanta_below_normal(std::uint32_t magnitude, const SplitCast& s) {

@@ -35,8 +35,8 @@ struct BasicCastStatistics {
     Real relative_bias{};      ///< sum_signed_error / sum_absolute_reference: below 0 if magnitudes
                                ///< shrink
     Real variance{};           ///< mse - bias^2, not below 0
-    Real expected_bias{};      ///< mean of E[y] - x over the draws of stochastic rounding; NaN if a
-                               ///< draw may overflow
+    Real expected_bias{};      ///< mean of E[y] - x, where E is the expectation over the draws of
+                               ///< stochastic rounding; NaN if a draw may overflow
     Real expected_variance{};  ///< mean of Var[y] over these draws; NaN if a draw may overflow
     Real mse{};                ///< mean of (y - x)^2
     Real nmse{};               ///< sum_squared_error / sum_squared_reference
@@ -72,8 +72,8 @@ APSCOPE_API CastStatistics cast_statistics(std::span<const float> x, const Quant
 /// The errors of rounding doubles that are fp32 numbers, such as results of decode().
 /// @param x  The numbers; may be empty.
 /// @param q  The format and the rounding.
-/// @throws std::invalid_argument  As above; a double that is not an fp32 number: statistics need
-///                                fp32 numbers.
+/// @throws std::invalid_argument  A format whose values are not fp32 numbers; stochastic_exact
+///                                rounding; a number in x that is not an fp32 number.
 APSCOPE_API CastStatistics cast_statistics(std::span<const double> x, const Quantizer& q);
 
 namespace detail {

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t group = 256;  // number of elements that are processed together
 
-// Computes v = x / scale; for scales of the rule `ratio`, v = fl32(x) multiply in fp32, clamped to
-// +-largest.
+// Computes v = x / scale. For scales of the rule `ratio`, v is the fp32 product of x, rounded and
+// clamped to +-FLT_MAX, and the factor `multiply`, clamped to +-largest.
 struct ScaleElements {
     static APSCOPE_INLINE void run(const double* x, const double* scale, const float* multiply,
                                    std::size_t count, bool ratio, double largest, double* v) {

@@ -18,7 +18,7 @@ struct GridLimits {
     int emin = 0, mantissa_bits = 0;
     double smallest_normal = 0.0,  // 0: the format has no normal number
         largest = 0.0;
-    double divisor = 1.0;  // by which rounded numbers are divided before they are sent
+    double divisor = 1.0;  // the divisor of rounded numbers before they are sent
 };
 inline GridLimits limits_of(const FloatFormat& format, const Cast<double>& cast,
                             double divisor = 1.0) {
