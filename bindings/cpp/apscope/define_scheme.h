@@ -72,13 +72,13 @@ struct SchemeMessage {
 };
 
 /// The functions of a defined scheme, in the order of their calls, and facts about them. In place
-/// of a function that is left out, the base's runs. A function gets one tensor at one step, with
-/// complete rows, one per worker, whose elements are all finite: infinities and NaNs bypass the
-/// scheme. In two phases each row is encoded alone: `select` gets one row and workers() is 1; in
-/// the second phase the row and shape() are the owner's part of the sum, and `worker` is the number
-/// of workers plus the owner's rank. Several threads call the functions at once, for different
-/// tensors or steps. An exception of a function ends the replay or exchange, whose caller receives
-/// it unchanged.
+/// of a function that is left out, the base's runs, but see `reduce`. A function gets one tensor at
+/// one step, with complete rows, one per worker, whose elements are all finite: infinities and NaNs
+/// bypass the scheme. In two phases each row is encoded alone: `select` gets one row and workers()
+/// is 1; in the second phase the row and shape() are the owner's part of the sum, and `worker` is
+/// the number of workers plus the owner's rank. Several threads call the functions at once, for
+/// different tensors or steps. An exception of a function ends the replay or exchange, whose caller
+/// receives it unchanged.
 struct SchemeFunctions {
     using Row = std::vector<double>;
     using Rows = std::vector<Row>;

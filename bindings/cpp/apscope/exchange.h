@@ -80,7 +80,7 @@ struct TrainedTensor {
 struct TrainedStep {
     std::int64_t step = 0;                                       ///< number of the step, from 0
     std::vector<std::vector<std::span<const float>>> gradients;  ///< per tensor, a row per worker
-    /// Receives the sums over the workers, rounded to fp32.
+    /// Receives the means over the workers, or the sums without `divide`, rounded to fp32.
     std::vector<std::span<float>> out;
     std::vector<std::span<const float>> weights = {};  ///< for schemes that need them
     double loss = std::numeric_limits<double>::quiet_NaN();
