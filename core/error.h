@@ -11,7 +11,7 @@ namespace apscope {
 enum class ErrorKind {
     invalid_value,    // an argument is refused: a name, a spec, a length, a number out of range
     unsupported,      // the arguments exist, but not together, or not in this version
-    missing_file,     // a file or a folder is not there, or a folder is no trace
+    missing_file,     // a file or a folder is not there, or a folder is not a trace
     unreadable_file,  // a file is damaged, was changed while it was read, or may not be read
     existing_file,    // files are already there, and would be replaced
 };
