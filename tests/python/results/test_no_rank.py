@@ -115,13 +115,17 @@ def normed(tmp_path_factory):
     `weight` are those of any layer."""
     path, random = tmp_path_factory.mktemp("normed") / "t", np.random.default_rng(5)
     layers = (
-        ("weight", (6, 40, 30), 1e-2, 0.0),
-        ("shift", (6, 16), 1e-8, 0.0),
-        ("small", (6, 16), 1e-8, 1e-6),
-        ("calm", (6, 16), 1e-5, 0.0),
+        ("weight", (40, 30), 1e-2, 0.0),
+        ("shift", (16,), 1e-8, 0.0),
+        ("small", (16,), 1e-8, 1e-6),
+        ("calm", (16,), 1e-5, 0.0),
     )
-    record(path, [{name: random.normal(mean, scale, shape).astype(np.float32)
-                   for name, shape, scale, mean in layers} for _ in range(4)])  # fmt: skip
+    steps = [
+        [{name: random.normal(mean, scale, shape).astype(np.float32)
+          for name, shape, scale, mean in layers} for _ in range(6)]
+        for _ in range(4)
+    ]  # fmt: skip
+    record(path, [{name: [row[name] for row in rows] for name, *_ in layers} for rows in steps])
     return path
 
 
