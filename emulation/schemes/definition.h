@@ -99,6 +99,7 @@ public:
     // for a name that is invalid in specs or that a definition has.
     void add(Scheme scheme);
     std::shared_ptr<const Scheme> find(std::string_view name) const;
+    std::vector<std::string> names() const;
 
 private:
     mutable std::mutex mutex_;

@@ -74,11 +74,14 @@ void MadeSchemes::add(Scheme scheme) {
     const auto definitions = scheme_definitions();
     const bool taken = std::any_of(definitions.begin(), definitions.end(),
                                    [&](const auto& d) { return d.name == scheme.spec; });
-    if (taken || scheme.spec.empty() || scheme.spec.find_first_of(":,;=()") != std::string::npos) {
-        throw std::invalid_argument(
-            "'" + scheme.spec +
-            "' cannot name a new scheme; give a word that no scheme has, without :,;=()");
-    }
+    if (taken)
+        throw std::invalid_argument("'" + scheme.spec +
+                                    "' cannot name a new scheme: it is the name of a scheme of "
+                                    "apscope; give another one");
+    if (scheme.spec.empty() || scheme.spec.find_first_of(":,;=()@ \t\r\n") != std::string::npos)
+        throw std::invalid_argument("'" + scheme.spec +
+                                    "' cannot name a new scheme; give a word without :,;=()@ and "
+                                    "without spaces");
     const std::string name = scheme.spec;
     auto added = std::make_shared<const Scheme>(std::move(scheme));
     const std::lock_guard lock(mutex_);
@@ -89,6 +92,13 @@ std::shared_ptr<const Scheme> MadeSchemes::find(std::string_view name) const {
     const std::lock_guard lock(mutex_);
     const auto match = schemes_.find(name);
     return match == schemes_.end() ? nullptr : match->second;
+}
+
+std::vector<std::string> MadeSchemes::names() const {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> names;
+    for (const auto& [name, scheme] : schemes_) names.push_back(name);
+    return names;
 }
 
 }  // namespace apscope::detail

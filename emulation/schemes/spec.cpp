@@ -29,12 +29,17 @@ std::string list(std::span<const std::string_view> names) {
     return all;
 }
 
-// The text after "unknown ...": a question with the nearest of the rows' names or, if none is near,
-// `words` and a list of all names.
 template <class Rows>
-std::string instead_of(std::string_view word, const Rows& rows, const std::string& words) {
+std::vector<std::string_view> names_of(const Rows& rows) {
     std::vector<std::string_view> names;
     for (const auto& row : rows) names.push_back(row.name);
+    return names;
+}
+
+// The text after "unknown ...": a question with the nearest of the names or, if none is near,
+// `words` and a list of all names.
+std::string instead_of(std::string_view word, std::span<const std::string_view> names,
+                       const std::string& words) {
     const std::string near = did_you_mean(word, names);
     return near.empty() ? words + list(names) : near;
 }
@@ -181,12 +186,15 @@ const SchemeDefinition* definition_of(std::string_view name) {
     return match == definitions.end() ? nullptr : &*match;
 }
 
-[[noreturn]] void refuse_scheme(std::string_view name) {
+[[noreturn]] void refuse_scheme(std::string_view name, const MadeSchemes* made) {
     const std::span<const SchemeDefinition> definitions = scheme_definitions();
     std::string meant = scheme_hint(name);
     if (meant.empty()) meant = meant_by(name, definitions);
+    std::vector<std::string_view> names = names_of(definitions);
+    const std::vector<std::string> defined = made ? made->names() : std::vector<std::string>();
+    names.insert(names.end(), defined.begin(), defined.end());
     refuse("unknown scheme '" + clipped(name) + "'" +
-           (meant.empty() ? instead_of(name, definitions, "; use one of ") : meant));
+           (meant.empty() ? instead_of(name, names, "; use one of ") : meant));
 }
 
 void read_body(const SchemeDefinition& definition, const SpecParts& parts, const MadeSchemes* made,
@@ -220,8 +228,9 @@ std::string_view key_of_head(const SchemeDefinition& definition, std::string_vie
         instead =
             "; did you mean " + std::string(definition.keys[0].name) + "=" + clipped(head) + "?";
     }
-    refuse("scheme '" + clipped(spec) + "' has '" + clipped(head) + "' in the place of key=value" +
-           (instead.empty() ? instead_of("", definition.keys, "; its keys are ") : instead));
+    refuse(
+        "scheme '" + clipped(spec) + "' has '" + clipped(head) + "' in the place of key=value" +
+        (instead.empty() ? instead_of("", names_of(definition.keys), "; its keys are ") : instead));
 }
 
 void read_keys(const SchemeDefinition& definition, std::string_view spec,
@@ -238,7 +247,8 @@ void read_keys(const SchemeDefinition& definition, std::string_view spec,
             const std::string meant = key_hint(definition, key, text.substr(equals + 1));
             refuse("scheme '" + std::string(definition.name) + "' has no key '" + clipped(key) +
                    "'" +
-                   (meant.empty() ? instead_of(key, definition.keys, "; its keys are ") : meant));
+                   (meant.empty() ? instead_of(key, names_of(definition.keys), "; its keys are ")
+                                  : meant));
         }
         if (!names.insert(key).second)
             refuse("scheme '" + clipped(spec) + "' has the key '" + clipped(key) + "' twice");
@@ -286,7 +296,7 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
     const SchemeDefinition* match = definition_of(name);
     if (match == nullptr) {
         const std::string begun = spec_begun_by(name);
-        if (begun.empty()) refuse_scheme(name);
+        if (begun.empty()) refuse_scheme(name, made);
         return parse_scheme(begun + std::string(spec.substr(name.size())), made);
     }
     const SchemeDefinition& definition = *match;

@@ -62,8 +62,8 @@ struct SchemeMessage {
     /// then computes them from the payload.
     std::vector<double> values = {};
     std::vector<std::uint8_t> payload = {};  ///< the packed bits
-    /// Bits of the message; by default those of the payload, and without a payload
-    /// `SchemeFunctions::bits` for each value.
+    /// Bits of the message, which fill the bytes of `payload`; by default 8 for each byte, and
+    /// without a payload `SchemeFunctions::bits` for each value.
     std::optional<std::uint64_t> payload_bits = {};
     std::uint64_t side_bits = 0;  ///< bits of side information, such as a scale
     /// E[value] - row and Var[value] over the draws of `encode`, one per value, if they have a
@@ -130,7 +130,8 @@ struct SchemeFunctions {
 /// Several threads may call the function, also while others use schemes. Python's
 /// `apscope.schemes.define` defines schemes in the same way.
 ///
-/// @param name       A word that no scheme has, without `:,;=()`. A defined scheme of this name is
+/// @param name       A word that no scheme has, without `:,;=()@` and spaces. A defined scheme of
+/// this name is
 ///                   replaced; replays and exchanges that run continue with the old one.
 /// @param functions  The functions that replace parts of the base.
 /// @returns the scheme, as `scheme(name)`.

@@ -24,10 +24,12 @@ Rows values_of(const std::vector<detail::Message>& sent) {
 
 detail::Row row_of(const std::vector<double>& row) { return {row.begin(), row.end()}; }
 
-[[noreturn]] void refuse(const std::string& name, const char* function, std::size_t found,
-                         std::size_t wanted, const char* what) {
-    throw error("scheme '" + name + "': " + function + " gave " + std::to_string(found) + " " +
-                what + " where " + std::to_string(wanted) + " belong");
+[[noreturn]] void refuse(const std::string& name, const detail::TrainingStep& step,
+                         const char* function, std::size_t size, std::size_t expected,
+                         const char* what) {
+    throw error("scheme '" + name + "': " + function + " gave " + std::to_string(size) + " " +
+                what + " where " + std::to_string(expected) + " belong, of " + step.tensor +
+                " at step " + std::to_string(step.number));
 }
 
 // Calls a function with a copy of the state as a Memory, and stores the changed copy in `state`.
@@ -49,13 +51,13 @@ auto with_memory(const Function& f, const detail::TrainingStep& step, detail::St
 
 // Converts the rows that a function returned; throws unless there is one per worker and all are
 // equally long.
-detail::Rows rows_of(const std::string& name, const char* function, const Rows& made,
-                     std::size_t workers) {
-    if (made.size() != workers) refuse(name, function, made.size(), workers, "rows");
+detail::Rows rows_of(const std::string& name, const detail::TrainingStep& step,
+                     const char* function, const Rows& made, std::size_t workers) {
+    if (made.size() != workers) refuse(name, step, function, made.size(), workers, "rows");
     detail::Rows rows;
     for (const auto& row : made) {
         if (row.size() != made[0].size())
-            refuse(name, function, row.size(), made[0].size(), "values in a row");
+            refuse(name, step, function, row.size(), made[0].size(), "values in a row");
         rows.push_back(row_of(row));
     }
     return rows;
@@ -76,11 +78,14 @@ void set_encode(detail::DefinedParts& parts, const std::string& name, SchemeFunc
         const bool decodes = made.values.empty() && decode;
         if (decodes) made.values = decode(step, theta, made, p.x.size(), worker);
         if (made.values.size() != p.x.size())
-            refuse(name, decodes ? "decode" : "encode", made.values.size(), p.x.size(), "values");
+            refuse(name, p.step, decodes ? "decode" : "encode", made.values.size(), p.x.size(),
+                   "values");
+        if (!made.payload.empty() && (m.payload_bits + 7) / 8 != made.payload.size())
+            refuse(name, p.step, "encode", m.payload_bits, 8 * made.payload.size(), "payload bits");
         for (const auto* moments : {&made.bias, &made.variance}) {
             if (made.bias.empty() && made.variance.empty()) break;
             if (moments->size() != p.x.size())
-                refuse(name, "encode", moments->size(), p.x.size(),
+                refuse(name, p.step, "encode", moments->size(), p.x.size(),
                        moments == &made.bias ? "biases" : "variances");
         }
         m.values = row_of(made.values);
@@ -103,14 +108,14 @@ detail::DefinedParts parts_of(const std::string& name, SchemeFunctions functions
                                      detail::Rows& rows) {
             Rows own = plain(rows);
             with_memory(f, step, state, own);
-            rows = rows_of(name, "compensate", own, rows.size());
+            rows = rows_of(name, step, "compensate", own, rows.size());
         };
     }
     if (auto f = std::move(functions.forward)) {
         parts.forward = [name, f](const detail::TrainingStep& step, const detail::State& state,
                                   const detail::Rows& rows, detail::Rows& x) {
-            x = rows_of(name, "forward", f(SchemeStep(step), memory_of(state.rows()), plain(rows)),
-                        rows.size());
+            x = rows_of(name, step, "forward",
+                        f(SchemeStep(step), memory_of(state.rows()), plain(rows)), rows.size());
         };
     }
     if (auto f = std::move(functions.inverse)) {

@@ -199,7 +199,8 @@ TEST(CppDefineScheme, ReplaysAndTrainsAsItExchanges) {
 }
 
 TEST(CppDefineScheme, RefusesAndSaysWhy) {
-    for (const char* name : {"aps", "", "a:b", "all", "main", "hybrid"})
+    for (const char* name :
+         {"aps", "", "a:b", "a b", " a", "a\n", "a@ring", "all", "main", "hybrid"})
         EXPECT_NE(error_of([&] { define_scheme(name, signs(1)); }).find("cannot name a new scheme"),
                   std::string::npos)
             << name;
@@ -214,6 +215,9 @@ TEST(CppDefineScheme, RefusesAndSaysWhy) {
     parts.base = "hybrid(last=qsgd;else=none:e4m3)";
     EXPECT_THROW(define_scheme("mine", parts), std::invalid_argument);
     EXPECT_THROW(static_cast<void>(scheme("mine")), std::invalid_argument);
+    define_scheme("one_of_mine", signs(1));
+    EXPECT_EQ(error_of([] { static_cast<void>(scheme("one_of_nime")); }),
+              "unknown scheme 'one_of_nime'; did you mean one_of_mine?");
 }
 
 TEST(CppDefineScheme, NamesTheFunctionThatReturnsAnotherLength) {
@@ -226,19 +230,26 @@ TEST(CppDefineScheme, NamesTheFunctionThatReturnsAnotherLength) {
     parts.encode = gives(3);
     define_scheme("short_encode", parts);
     EXPECT_EQ(error_of([] { exchanged("short_encode"); }),
-              "scheme 'short_encode': encode gave 3 values where 4 belong");
+              "scheme 'short_encode': encode gave 3 values where 4 belong, of x at step 0");
     parts = signs(1);
     parts.decode = [](const SchemeStep&, const Memory&, const SchemeMessage&, std::size_t, int) {
         return Row(5);
     };
     define_scheme("long_decode", parts);
     EXPECT_EQ(error_of([] { exchanged("long_decode"); }),
-              "scheme 'long_decode': decode gave 5 values where 4 belong");
+              "scheme 'long_decode': decode gave 5 values where 4 belong, of x at step 0");
     parts = {};
     parts.compensate = [](const SchemeStep&, Memory&, Rows& rows) { rows.pop_back(); };
     define_scheme("lost_row", parts);
     EXPECT_EQ(error_of([] { exchanged("lost_row"); }),
-              "scheme 'lost_row': compensate gave 1 rows where 2 belong");
+              "scheme 'lost_row': compensate gave 1 rows where 2 belong, of x at step 0");
+    parts = {};
+    parts.encode = [](const SchemeStep&, const Memory&, std::span<const double> row, int) {
+        return SchemeMessage{.values = Row(row.size()), .payload = {1, 2}, .payload_bits = 17};
+    };
+    define_scheme("long_payload", parts);
+    EXPECT_EQ(error_of([] { exchanged("long_payload"); }),
+              "scheme 'long_payload': encode gave 17 payload bits where 16 belong, of x at step 0");
     parts = {};
     parts.encode = gives(4);
     parts.reduce = [](const SchemeStep&, Memory&, const Memory&, const Rows&) { return Row(1); };

@@ -18,6 +18,8 @@ G = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
         ("all", "none:e4m3", {}, ValueError, "'all' cannot name a new scheme"),
         ("main", "none:e4m3", {}, ValueError, "'main' cannot name a new scheme"),
         ("a:b", "none:e4m3", {}, ValueError, "without :,;="),
+        ("two words", "none:e4m3", {}, ValueError, "without spaces"),
+        ("mine@ring", "none:e4m3", {}, ValueError, "cannot name a new scheme"),
         ("", "none:e4m3", {}, ValueError, "cannot name a new scheme"),
         ("mine", "hybrid(else=none:e4m3)", {}, ValueError, "is a policy"),
         ("mine", "nothing", {}, ValueError, "unknown scheme 'nothing'"),
