@@ -1,19 +1,17 @@
 #include "bindings/cpp/source/new_files.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <ctime>
+#include <fstream>
 #include <ostream>
 #include <random>
 #include <stdexcept>
 #include <streambuf>
-#include <system_error>
-#include <utility>
+#include <string_view>
 
+#include "bindings/cpp/source/sentences.h"
 #include "bindings/cpp/source/sha256.h"
 
 namespace apscope {
@@ -24,18 +22,14 @@ namespace fs = std::filesystem;
 // The file in a hidden folder that describes the process which writes there.
 constexpr const char* mark_of_hidden = "apscope.json";
 
-[[noreturn]] void fail(const fs::path& path, const std::error_code& code) {
-    throw std::runtime_error(path.string() + " cannot be written: " + code.message());
-}
-[[noreturn]] void fail(const fs::path& path) { fail(path, {errno, std::generic_category()}); }
-
 // Converts a system error of `work` to a std::runtime_error with the destination's name.
 template <class Work>
 auto named(const fs::path& destination, Work work) {
     try {
         return work();
     } catch (const std::system_error& error) {
-        fail(destination, error.code());
+        throw std::runtime_error(shown(destination) +
+                                 " cannot be written: " + error.code().message());
     }
 }
 
@@ -43,17 +37,11 @@ auto named(const fs::path& destination, Work work) {
 class NewFile : public std::streambuf {
 public:
     explicit NewFile(const fs::path& path)
-        : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)) {
-        if (file_ < 0) throw std::system_error(errno, std::generic_category());
-    }
-    ~NewFile() override {
-        if (file_ >= 0) ::close(file_);
-    }
-    NewFolder::Written end() {
+        : file_(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666) {}
+    Written end() {
         flush();
-        if (::fsync(file_) != 0) throw std::system_error(errno, std::generic_category());
-        if (::close(std::exchange(file_, -1)) != 0)
-            throw std::system_error(errno, std::generic_category());
+        if (::fsync(file_.number()) != 0) throw_system_error();
+        file_.close();
         return {bytes_, hash_.digest()};
     }
 
@@ -66,32 +54,37 @@ protected:
         return traits_type::not_eof(c);
     }
     std::streamsize xsputn(const char* bytes, std::streamsize count) override {
-        held_.append(bytes, static_cast<std::size_t>(count));
-        if (held_.size() >= 1 << 20) flush();
+        constexpr std::size_t most = 1 << 20;
+        const std::string_view more(bytes, static_cast<std::size_t>(count));
+        if (held_.size() + more.size() >= most) flush();
+        if (more.size() >= most) put(more);
+        else held_ += more;
         return count;
     }
 
 private:
     void flush() {
-        hash_.add(held_);
-        bytes_ += held_.size();
-        for (std::string_view left = held_; !left.empty();) {
-            const ::ssize_t done = ::write(file_, left.data(), left.size());
-            if (done < 0 && errno == EINTR) continue;
-            if (done < 0) throw std::system_error(errno, std::generic_category());
-            left.remove_prefix(static_cast<std::size_t>(done));
-        }
+        put(held_);
         held_.clear();
     }
+    void put(std::string_view bytes) {
+        hash_.add(bytes);
+        bytes_ += bytes.size();
+        while (!bytes.empty()) {
+            const ::ssize_t done = ::write(file_.number(), bytes.data(), bytes.size());
+            if (done < 0 && errno == EINTR) continue;
+            if (done < 0) throw_system_error();
+            bytes.remove_prefix(static_cast<std::size_t>(done));
+        }
+    }
 
-    int file_;
+    Descriptor file_;
     std::string held_;
     Sha256 hash_;
     std::uintmax_t bytes_ = 0;
 };
 
-NewFolder::Written write_new(const fs::path& path,
-                             const std::function<void(std::ostream&)>& content) {
+Written write_new(const fs::path& path, const WriteBytes& content) {
     NewFile file(path);
     std::ostream stream(&file);
     stream.exceptions(std::ios::badbit);  // the stream rethrows the exceptions of `file`
@@ -99,7 +92,17 @@ NewFolder::Written write_new(const fs::path& path,
     return file.end();
 }
 
-bool is_filled(const fs::path& folder) { return fs::is_directory(folder) && !fs::is_empty(folder); }
+// As sync(), but throws std::system_error.
+void sync_now(const fs::path& path) {
+    const Descriptor file(path, O_RDONLY);
+    // Some file systems cannot sync a folder.
+    if (::fsync(file.number()) != 0 && errno != EINVAL) throw_system_error();
+}
+
+bool is_folder(const fs::path& path) {
+    std::error_code ignored;
+    return fs::is_directory(path, ignored);
+}
 
 // The path from the root, which ends with the name of a file or a folder. Links are not followed.
 fs::path complete(const fs::path& path) {
@@ -110,8 +113,7 @@ fs::path complete(const fs::path& path) {
 // The beginning of a destination's hidden names.
 std::string stem(const std::string& name) { return "." + name.substr(0, 100) + ".apscope-"; }
 
-}  // namespace
-
+// A new hidden name: .NAME.apscope- and eight hexadecimal digits.
 std::string hidden_name(const std::string& name) {
     std::random_device random;
     char digits[9];
@@ -119,33 +121,48 @@ std::string hidden_name(const std::string& name) {
     return stem(name) + digits;
 }
 
-Json this_process(const std::string& doing) {
-    char host[256] = "";
-    ::gethostname(host, sizeof host - 1);
-    char since[32] = "";
-    const std::time_t now = std::time(nullptr);
-    if (std::tm utc{}; ::gmtime_r(&now, &utc) != nullptr)
-        std::strftime(since, sizeof since, "%Y-%m-%dT%H:%M:%S+00:00", &utc);
-    return {{"doing", doing}, {"process", ::getpid()}, {"host", host}, {"since", since}};
+// True if a folder is one that this user's processes made for a destination of this name.
+bool is_ours(const fs::path& folder, const std::string& name) {
+    struct stat about{};
+    if (::lstat(folder.c_str(), &about) != 0 || !S_ISDIR(about.st_mode) ||
+        about.st_uid != ::geteuid())
+        return false;
+    std::error_code ignored;
+    if (fs::is_empty(folder, ignored)) return true;
+    std::ifstream file(folder / mark_of_hidden, std::ios::binary);
+    const Json mark = Json::parse(file, nullptr, false);
+    return mark.is_object() && mark.value("writes", Json()) == Json(name);
 }
+
+// The hidden folders around a destination that its killed processes left.
+std::vector<fs::path> left_behind(const fs::path& around, const std::string& name) {
+    std::vector<fs::path> all;
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(around, ignored)) {
+        const std::string hidden = entry.path().filename().string();
+        const bool fits =
+            hidden.starts_with(stem(name)) && hidden.size() == stem(name).size() + 8 &&
+            hidden.find_first_not_of("0123456789abcdef", stem(name).size()) == std::string::npos;
+        if (fits && is_ours(entry.path(), name)) all.push_back(entry.path());
+    }
+    return all;
+}
+
+}  // namespace
+
+std::string lock_name(const std::string& name) { return stem(name) + "lock"; }
 
 void sync(const fs::path& path) {
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) throw std::system_error(errno, std::generic_category());
-    // Some file systems cannot sync a folder.
-    const bool done = ::fsync(file) == 0 || errno == EINVAL;
-    const int error = errno;
-    ::close(file);
-    if (!done) throw std::system_error(error, std::generic_category());
+    named(path, [&] { sync_now(path); });
 }
 
-NewFolder::Written put_file(const fs::path& path,
-                            const std::function<void(std::ostream&)>& content) {
+Written put_file(const fs::path& path, const WriteBytes& content,
+                 const std::function<std::string(const Written&)>& name_of) {
     return named(path, [&] {
         const fs::path hidden = path.parent_path() / hidden_name(path.filename().string());
         try {
-            const NewFolder::Written written = write_new(hidden, content);
-            fs::rename(hidden, path);
+            const Written written = write_new(hidden, content);
+            fs::rename(hidden, name_of ? path.parent_path() / name_of(written) : path);
             return written;
         } catch (...) {
             std::error_code ignored;
@@ -156,19 +173,21 @@ NewFolder::Written put_file(const fs::path& path,
 }
 
 NewFolder::NewFolder(const fs::path& destination, const std::string& doing)
-    : destination_(destination), place_(complete(destination)) {
+    : destination_(destination), place_(complete(destination)), into_(is_folder(place_)),
+      around_(into_ ? place_ : place_.parent_path()) {
     named(destination_, [&] {
-        const fs::path beside = is_filled(place_) ? place_ : place_.parent_path();
         const std::string name = place_.filename().string();
-        fs::create_directories(beside);
-        const fs::path hidden = beside / hidden_name(name);
-        if (!fs::create_directory(hidden)) throw std::system_error(EEXIST, std::generic_category());
+        fs::create_directories(around_);
+        lock_.emplace(around_ / lock_name(name), doing, destination_);
+        const fs::path hidden = around_ / hidden_name(name);
+        if (!fs::create_directory(hidden))
+            throw std::system_error(std::make_error_code(std::errc::file_exists));
         hidden_.path = hidden;
         fs::permissions(hidden, fs::perms::owner_all);
-        fs::create_directory(hidden / "new");
+        fs::create_directory(made());
         Json about = this_process(doing);
         about["writes"] = name;
-        write_new(hidden / mark_of_hidden, [&](std::ostream& out) { out << one_line(about); });
+        write_new(hidden / mark_of_hidden, [&](std::ostream& out) { out << json_line(about); });
     });
 }
 
@@ -178,40 +197,45 @@ NewFolder::Temporary::~Temporary() {
 }
 
 bool is_half_written(const fs::path& folder) {
-    const std::string hidden = stem(complete(folder).filename().string());
-    return std::ranges::any_of(fs::directory_iterator(folder), [&](const fs::directory_entry& e) {
-        return e.is_directory() && e.path().filename().string().starts_with(hidden);
-    });
+    const fs::path place = complete(folder);
+    return !left_behind(place, place.filename().string()).empty();
 }
 
-NewFolder::Written NewFolder::write(const std::string& name,
-                                    const std::function<void(std::ostream&)>& content) {
-    return named(destination_, [&] { return write_new(hidden_.path / "new" / name, content); });
+Written NewFolder::write(const std::string& name, const WriteBytes& content) {
+    return named(destination_, [&] { return write_new(made() / name, content); });
 }
 
-void NewFolder::put_folder() {
+void NewFolder::put(const std::vector<std::string>& all, const std::string& mark) {
     named(destination_, [&] {
-        sync(hidden_.path / "new");
-        if (std::rename((hidden_.path / "new").c_str(), place_.c_str()) != 0) fail(destination_);
-        sync(place_.parent_path());
+        sync_now(made());
+        if (into_) put_files(all, mark);
+        else {
+            fs::rename(made(), place_);
+            sync_now(around_);
+        }
+        for (const fs::path& left : left_behind(around_, place_.filename().string())) {
+            std::error_code ignored;
+            fs::remove_all(left, ignored);
+        }
     });
 }
 
 void NewFolder::put_files(const std::vector<std::string>& all, const std::string& mark) {
-    named(destination_, [&] {
-        sync(hidden_.path / "new");
-        fs::remove(place_ / mark);
-        sync(place_);
+    fs::remove(place_ / mark);
+    try {
+        sync_now(place_);
         for (const std::string& name : all) {
             if (name == mark) continue;
-            if (fs::exists(hidden_.path / "new" / name))
-                fs::rename(hidden_.path / "new" / name, place_ / name);
+            if (fs::exists(made() / name)) fs::rename(made() / name, place_ / name);
             else fs::remove(place_ / name);
         }
-        sync(place_);
-        fs::rename(hidden_.path / "new" / mark, place_ / mark);
-        sync(place_);
-    });
+        sync_now(place_);
+        fs::rename(made() / mark, place_ / mark);
+        sync_now(place_);
+    } catch (...) {
+        hidden_.path.clear();  // without it, the files would be those of someone else
+        throw;
+    }
 }
 
 }  // namespace apscope
