@@ -85,10 +85,10 @@ _SUMS = {
 }
 
 
-def check_plan(told: dict[str, Any]) -> None:
+def check_plan(content: dict[str, Any]) -> None:
     """Raises a ValueError that names the first place that is wrong."""
-    check_keys(told, _PLAN, "")
-    about, table = told["about"], told["table"]
+    check_keys(content, _PLAN, "")
+    about, table = content["about"], content["table"]
     check_keys(about, _ABOUT, "about.")
     if "changed" in about:
         check_keys(about, {"changed": (_texts, "texts")}, "about.")
@@ -110,9 +110,9 @@ def check_plan(told: dict[str, Any]) -> None:
             )
     if unknown := set(about["fixed"].values()) - set(table["candidates"]):
         raise ValueError(f"about.fixed names {clip(min(unknown))}, which is not a candidate")
-    for row in told["layers"]:
+    for row in content["layers"]:
         check_keys(row, {"scheme": TEXT}, "layers.")
-    if (replayed := told["replayed"]) is not None:
+    if (replayed := content["replayed"]) is not None:
         _check_table(replayed, "replayed.")
         if (
             replayed["units"] != table["units"]

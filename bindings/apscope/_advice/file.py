@@ -51,10 +51,12 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> Path:
     return path
 
 
-def text_of(told: dict[str, Any]) -> str:
+def text_of(content: dict[str, Any]) -> str:
     """JSON with one line per row of a readable table; the large table has one line per part."""
     return (
-        "{\n" + ",\n".join(f' "{key}": {_value(value, 1)}' for key, value in told.items()) + "\n}\n"
+        "{\n"
+        + ",\n".join(f' "{key}": {_value(value, 1)}' for key, value in content.items())
+        + "\n}\n"
     )
 
 

@@ -174,8 +174,8 @@ class Plan:
         single, own = np.full(len(self._options), self._single), self._options
         beside = None
         if self._replayed is not None and self._counted == "plan replayed":
-            held = self._replayed.held_out if steps == "held out" else self._replayed.chosen
-            beside, own = held, np.zeros_like(self._options)
+            beside = self._replayed.held_out if steps == "held out" else self._replayed.chosen
+            own = np.zeros_like(self._options)
         return ratio(sums, self.wish.error, single, own, beside)
 
     @cached_property

@@ -234,16 +234,22 @@ def _topologies(frame: pd.DataFrame, requested: Sequence[str] | None) -> list[st
 
 def _best(plans: Mapping[str, Plan]) -> str:
     """The reduction of the best plan, the first of equals; volumes up to `SIDE` apart are equal."""
-    errors = {}
+    figures_of = {}
     for topology, plan in plans.items():
         values = figures(plan._table, plan._table.chosen, plan._options)
-        errors[topology] = (values[plan.wish.minimize], values[plan.wish.error])
-    least = min(value for value, _ in errors.values())
+        figures_of[topology] = (values[plan.wish.minimize], values[plan.wish.error])
+    least = min(value for value, _ in figures_of.values())
     minimized = next(iter(plans.values())).wish.minimize
     near = {
-        t: pair for t, pair in errors.items() if minimized == "volume" and pair[0] <= least + SIDE
+        t: pair
+        for t, pair in figures_of.items()
+        if minimized == "volume" and pair[0] <= least + SIDE
     }
-    return min(errors, key=errors.__getitem__) if not near else min(near, key=lambda t: near[t][1])
+    return (
+        min(figures_of, key=figures_of.__getitem__)
+        if not near
+        else min(near, key=lambda t: near[t][1])
+    )
 
 
 def _refused(refused: Mapping[str, str]) -> str:

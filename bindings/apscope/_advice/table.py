@@ -215,8 +215,8 @@ def table_of(
 def _of_one_reduction(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
     """Reduced rows without those of a scheme's own reduction where it also has the topology."""
     of = pd.MultiIndex.from_frame(rows[["scheme", "tensor"]].astype(str))
-    asked = (rows["topology"] == topology).to_numpy()
-    return rows[asked | ~of.isin(of[asked])]
+    requested = (rows["topology"] == topology).to_numpy()
+    return rows[requested | ~of.isin(of[requested])]
 
 
 def _sums(

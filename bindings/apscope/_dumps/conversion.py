@@ -250,7 +250,7 @@ def convert(
             )
             numbers, scales = dump.numbers(layout, used, loss_scale)
             understood = _understood(layout, names, origin)
-            notes = _assumed(arguments, layout, named)
+            notes = _assumed(options, layout, named, stage, loss_scale, accumulation)
             notes += dump.notes
             notes += _done(layout, scales, accumulate)
             notes += [
@@ -273,7 +273,7 @@ def convert(
                     "tensor_order": origin,
                 }
                 metadata |= {"stage_given": "no"} if stage is None else {}
-                metadata |= _decided(arguments, layout, scales)
+                metadata |= _decided(options, layout, scales, accumulation, round_to_fp32)
                 metadata |= _sampled(sample, layout, names)
                 head = Head(
                     arguments={
@@ -409,12 +409,19 @@ def _understood(layout: Layout, names: list[str], origin: str) -> str:
     )
 
 
-def _assumed(arguments: SimpleNamespace, layout: Layout, named: Sequence[Named]) -> list[str]:
+def _assumed(
+    options: Options,
+    layout: Layout,
+    named: Sequence[Named],
+    stage: str | None,
+    loss_scale: float | str | None,
+    accumulation: int | None,
+) -> list[str]:
     """The assumptions."""
-    assumed = [] if arguments.stage else ["gradients before the all-reduce (--stage)"]
-    if arguments.loss_scale is None:
+    assumed = [] if stage else ["gradients before the all-reduce (--stage)"]
+    if loss_scale is None:
         assumed.append("no loss scale in them (--loss-scale)")
-    if arguments.accumulation is None and arguments.accumulate is None:
+    if accumulation is None and options.accumulate is None:
         assumed.append("one backward pass per step (--accumulation)")
     # Weights of several workers are equal, and so refused.
     if layout.workers == 1 and not names_gradients([n.item for n in named]):
@@ -442,16 +449,20 @@ def _done(layout: Layout, scales: Mapping[int, float], accumulate: str | None) -
 
 
 def _decided(
-    arguments: SimpleNamespace, layout: Layout, scales: Mapping[int, float]
+    options: Options,
+    layout: Layout,
+    scales: Mapping[int, float],
+    accumulation: int | None,
+    round_to_fp32: bool,
 ) -> dict[str, str]:
-    """The same as metadata."""
+    """What is computed from the dump's values, as metadata."""
     metadata: dict[str, str] = {}
-    if arguments.accumulate is not None:
-        kind = "fp32" if arguments.accumulate == "fp32" else "their own dtype"
+    if options.accumulate is not None:
+        kind = "fp32" if options.accumulate == "fp32" else "their own dtype"
         metadata["micro_batches_added"] = f"{layout.micro}, ascending, in {kind}"
-    if arguments.accumulation is not None or arguments.accumulate is not None:
-        metadata["accumulation"] = str(arguments.accumulation or layout.micro)
-    if arguments.round_to_fp32:
+    if accumulation is not None or options.accumulate is not None:
+        metadata["accumulation"] = str(accumulation or layout.micro)
+    if round_to_fp32:
         metadata["rounding_to_fp32"] = "allowed"
     for step, scale in sorted(scales.items()):
         add_divisor(metadata, step, scale)

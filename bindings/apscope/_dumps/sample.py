@@ -21,12 +21,12 @@ def chosen_blocks(name: str, size: int, fraction: float) -> np.ndarray:
     return at_random(name, count, math.ceil(count * fraction))
 
 
-def at_random(name: str, count: int, size: int) -> np.ndarray:
-    """`size` of the numbers 0 to `count` - 1, ascending, or all if there are fewer.
+def at_random(name: str, count: int, chosen: int) -> np.ndarray:
+    """`chosen` of the numbers 0 to `count` - 1, ascending, or all if there are fewer.
 
     Those with the smallest BLAKE2b digest of ``NAME/NUMBER``: more of them include fewer.
     """
-    if size >= count:
+    if chosen >= count:
         return np.arange(count)
     begin = hashlib.blake2b(f"{name}/".encode(errors="surrogatepass"), digest_size=8)
 
@@ -35,7 +35,7 @@ def at_random(name: str, count: int, size: int) -> np.ndarray:
         state.update(str(number).encode())
         return state.digest()
 
-    return np.sort(np.array(sorted(range(count), key=digest)[:size], dtype=np.int64))
+    return np.sort(np.array(sorted(range(count), key=digest)[:chosen], dtype=np.int64))
 
 
 def take_blocks(values: np.ndarray, blocks: np.ndarray) -> np.ndarray:

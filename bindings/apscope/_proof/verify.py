@@ -147,7 +147,7 @@ def verify(
     words = [rounding] if isinstance(rounding, str) else list(rounding)
     if words != ["all"]:
         words = [_core.rounding_word(text("rounding", word)) for word in words]
-    modes = _chosen(words[0] if words == ["all"] else words, ROUNDINGS, "rounding mode")
+    modes = _chosen("all" if words == ["all"] else words, ROUNDINGS, "rounding mode")
     operations = _chosen(operation, OPERATIONS, "operation")
     if oracle not in (None, "mpfr"):
         raise ValueError(f"unknown oracle {oracle!r}; use 'mpfr' or omit it")
@@ -162,10 +162,16 @@ def verify(
     threads = threads or _core.usable_processors()
     if _oracle is None:
         if exhaustive or oracle or operations != ("quantize",):
-            argument = f"oracle={oracle!r}" if oracle else f"operation={operations[0]!r}"
+            argument = (
+                "exhaustive"
+                if exhaustive
+                else f"oracle={oracle!r}"
+                if oracle
+                else f"operation={operations[0]!r}"
+            )
             raise ValueError(
-                f"{'exhaustive' if exhaustive else argument} needs the oracle module, and apscope was built without MPFR; install "
-                "libmpfr-dev and build again"
+                f"{argument} needs the oracle module, and apscope was built without MPFR; "
+                "install libmpfr-dev and build again"
             )
         return [
             _verification(

@@ -28,7 +28,10 @@ class Grid(NamedTuple):
 
 
 def best_grid(values: np.ndarray, levels: int) -> Grid:
-    """At least one level, with the least squared error that Lloyd's iteration finds for float64."""
+    """The `levels`, 1 or more, with the least squared error that Lloyd's iteration finds.
+
+    `values` are float64, one or more, each rounded to the nearest level.
+    """
     z = np.sort(values)
     sums = np.concatenate([[0.0], np.cumsum(z)])
     starts = [z[((2 * np.arange(levels) + 1) * len(z)) // (2 * levels)]]

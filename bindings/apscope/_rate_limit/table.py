@@ -35,6 +35,8 @@ def limit_columns(
 ) -> dict[str, np.ndarray]:
     """The table of the ranks below `workers` of one trace; `steps` and `tensors` are places in it.
 
+    The number of threads changes no bit.
+
     Columns of one length: ``kind``, ``elements`` and ``values`` (of the sample: finite, and not
     zero), ``unit`` (of the errors, over the noise), ``width`` and ``entropy`` (bits; NaN in rows of
     a grid), ``bits`` and ``error`` (over the noise; NaN in the other rows). Without rows if the

@@ -154,7 +154,7 @@ def replay(
     >>> sorted(set(results.summary()["scheme"]))
     ['aps:e4m3fn', 'aps:e5m2']
     """
-    arguments = dict(locals())
+    arguments = locals().copy()  # `run_replay` has the same, by the same names
     parts: list[Columns | OnFile] = []
     rest = run_replay(parts.append, **arguments)
     rows = parts[0] if isinstance(parts[0], OnFile) else together(parts)  # type: ignore[arg-type]  # one kind

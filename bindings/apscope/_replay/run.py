@@ -138,9 +138,9 @@ def run_replay(
     device: str,
     progress: bool,
     client: Client | None,
-    limit: bool = False,
-    persistence: bool = False,
-    optimizer: str | None = None,
+    limit: bool,
+    persistence: bool,
+    optimizer: str | None,
 ) -> Rest:
     """`replay`, with rows passed to `take`: called at least once, serially, in any thread."""
     if client is not None:
@@ -214,8 +214,10 @@ def run_replay(
     command = _command(opened, chosen, topologies, options + tables)
 
     parts: list[OnFile] = []  # of Dask's workers
-    # Histograms, noise, persistence, limit: trace name, columns.
-    beside: list[list[tuple[str, Columns]]] = [[], [], [], []]
+    # By table: the trace's name, columns.
+    beside: dict[str, list[tuple[str, Columns]]] = {
+        name: [] for name in ("histograms", "noise", "persistence", "limit")
+    }
     described, states_after = [], {}
     for trace in opened:
         warn_of_guessed_order(trace, specs)
@@ -261,7 +263,7 @@ def run_replay(
             limits = [limit_columns(trace, step_indices, tensor_indices, used, threads, progress)]
         states_after[trace.name] = after
         described.append(_describe(trace, step_indices, tensor_indices, used, optimizer))
-        for table, columns in zip(beside, (*collected, limits)):
+        for table, columns in zip(beside.values(), (*collected, limits), strict=True):
             table += [(trace.name, one) for one in columns]
     provenance = {
         "command": command + (f" --shard {index}/{count}" if count > 1 else ""),
@@ -276,9 +278,16 @@ def run_replay(
         "shard": [index, count],
         "traces": described,
     }
-    by_trace: list[Columns | pd.DataFrame] = [joined(table) for table in beside[:3]]
+    limits_of_all = beside.pop("limit")
+    tables_of: dict[str, Any] = {name: joined(table) for name, table in beside.items()}
     if client is not None:  # each of its parts is a shard
         take(Joined(parts, provenance))
-        by_trace = [in_order(frame_of(table), provenance) for table in by_trace]
-    limit_table = joined(beside[3]) if beside[3] else NO_LIMIT
-    return Rest(by_trace[0], by_trace[1], limit_table, by_trace[2], provenance, states_after)
+        tables_of = {
+            name: in_order(frame_of(table), provenance) for name, table in tables_of.items()
+        }
+    return Rest(
+        **tables_of,
+        limit=joined(limits_of_all) if limits_of_all else NO_LIMIT,
+        provenance=provenance,
+        states=states_after,
+    )

@@ -89,16 +89,16 @@ def _missing_windows(table: pd.DataFrame, rows: pd.DataFrame) -> int:
     reduced = rows[(rows["stage"] == "reduced") & measured].merge(with_windows[["trace", "scheme"]])
     expected = set(reduced[[*ways, "step"]].itertuples(index=False, name=None))
     present: dict[int, set[tuple[Any, ...]]] = {
-        length: set(own[[*ways, "step"]].itertuples(index=False, name=None))
-        for length, own in table.groupby("steps")
+        length: set(windows[[*ways, "step"]].itertuples(index=False, name=None))
+        for length, windows in table.groupby("steps")
     }
     missing = len(expected - present.get(1, set()))
     steps: dict[tuple[Any, ...], list[int]] = {}
     for *way, step in sorted(expected | present.get(1, set())):
         steps.setdefault(tuple(way), []).append(step)
-    for way, own in steps.items():
+    for way, recorded in steps.items():
         for length in LENGTHS[1:]:
-            begins = {(*way, step) for step in _begins(own, length)}
+            begins = {(*way, step) for step in _begins(recorded, length)}
             missing += len(begins - present.get(length, set()))
     return missing
 

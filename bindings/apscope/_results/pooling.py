@@ -233,7 +233,7 @@ def wire_of(table: pd.DataFrame, topology: str) -> pd.Series:
 
 
 def held_topology(topologies: Iterable[str], requested: str, *others: str) -> str:
-    """The name of an asked-for topology, in any spelling, of the held or other names.
+    """The name of a requested topology, in any spelling, among `topologies` and `others`.
 
     Raises
     ------

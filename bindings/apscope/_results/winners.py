@@ -159,13 +159,13 @@ def winner(rows: pd.DataFrame, bits: Mapping[str, int], width: int) -> Winner | 
     )  # fmt: skip
 
 
-def seconds(held: pd.DataFrame, best: pd.Series, bits: Mapping[str, int]) -> list[Second]:
+def seconds(eligible: pd.DataFrame, best: pd.Series, bits: Mapping[str, int]) -> list[Second]:
     """What other figures say against the best row: each by which another of `within` is better."""
     found = []
     for figure in SECONDS:
-        if figure not in held or not held[figure].notna().any():
+        if figure not in eligible or not eligible[figure].notna().any():
             continue
-        row = least(held, bits, figure)
+        row = least(eligible, bits, figure)
         if row[figure] * LEVEL < best[figure]:
             found.append(Second(figure, row["scheme"], row["topology"], row[figure], best[figure]))
     return found
@@ -179,6 +179,6 @@ def winners(rows: pd.DataFrame, bits: Mapping[str, int]) -> list[Winner]:
     rows, bits
         As for `within`.
     """
-    bests = [best for width in WIDTHS if (best := winner(rows, bits, width))]
-    sides = [(best.scheme, best.topology) for best in bests]
-    return [best for i, best in enumerate(bests) if sides[i] not in sides[i + 1 :]]
+    best_rows = [best for width in WIDTHS if (best := winner(rows, bits, width))]
+    sides = [(best.scheme, best.topology) for best in best_rows]
+    return [best for i, best in enumerate(best_rows) if sides[i] not in sides[i + 1 :]]

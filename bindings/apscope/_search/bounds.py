@@ -239,8 +239,10 @@ class Bounds:
         return sorted(k for k in places if not self.whole[k])
 
     def bounds(self) -> np.ndarray:
-        """(K, C): bounds on the figure (upper for the cosine), infinite (-inf for the cosine) with
-        overflow or a gap; else the figure if seen on all steps."""
+        """(K, C): bounds on the figure, upper for the cosine; the figure if seen on all steps.
+
+        Infinite (-inf for the cosine) with overflow or a gap.
+        """
         scores = self._scores()
         if self._figure == "error_over_noise":
             return np.exp2(scores)

@@ -55,10 +55,10 @@ def least_terms(
     formats: Sequence[FloatFormat],
     threads: int,
 ) -> np.ndarray:
-    """Lower bounds of every format, tensor and step (recorded numbers), as float64 in this shape.
+    """Lower bounds, float64 of the shape (formats, tensors, steps); `steps` are recorded numbers.
 
     With ``error_over_noise`` of the sum of log2 max(E / N, 2^-30) over the blocks with noise, for
-    another figure of the squared error E. The gradients are those of two or more workers.
+    another figure of the squared error E. The trace has local gradients of two or more workers.
     """
     over_noise = figure == "error_over_noise"
     shape = len(tensors), len(steps)

@@ -179,12 +179,17 @@ class Manifest:
                 "called write_files for a worker"
             )
 
-    def commit(self, step: int, files: Mapping[str, dict], **numbers: float | None) -> None:
-        """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``).
-
-        Its `numbers` are ``loss``, ``learning_rate`` and ``loss_scale``, in this order.
-        """
+    def commit(
+        self,
+        step: int,
+        files: Mapping[str, dict],
+        loss: float | None = None,
+        learning_rate: float | None = None,
+        loss_scale: float | None = None,
+    ) -> None:
+        """Adds `step` with its existing `files` (name -> ``{"bytes", "sha256"}``)."""
         self.check(step, files)
+        numbers = {"loss": loss, "learning_rate": learning_rate, "loss_scale": loss_scale}
         known = {name: value for name, value in numbers.items() if value is not None}
         entry: dict = {"number": step}
         entry |= {name: json_number(float(value)) for name, value in known.items()}

@@ -69,6 +69,4 @@ def guess_role(name: str, shape: Sequence[int]) -> Guess:
     """
     name = text("name", name)
     shape = [integer("shape", n, 0, 2**63 - 1) for n in listed("shape", shape)]
-    # Half a surrogate pair is a part of a word, too.
-    whole = name.encode("utf-8", "replace").decode()
-    return Guess(_core.guess_role(whole, len(shape)))
+    return Guess(_core.guess_role(name, len(shape)))

@@ -194,11 +194,8 @@ class Trace:
         ValueError
             A file differs from the manifest; the message names it.
         """
-        left = [
-            file
-            for file in self.files(steps, ranks, kinds)
-            if self._checked.get(file[0]) != _stamp(file[0])
-        ]
+        files = dict.fromkeys(self.files(steps, ranks, kinds))  # a step may be given twice
+        left = [file for file in files if self._checked.get(file[0]) != _stamp(file[0])]
         done, total = 0, sum(size for _, size, _ in left)
         stamps = {path: _stamp(path) for path, _, _ in left}
         digests = _sha256_of_all(list(stamps), 1 if total < _ALONE else threads)

@@ -65,10 +65,10 @@ def _requested(names: list[str]) -> tuple[list[FloatFormat], list[BlockFormat]]:
 
 def _other_specials(name: str) -> str:
     """A sentence on e3m2fnb4 beside OCP's e3m2fn: before other words, fn is a NaN; else empty."""
-    found = re.fullmatch(r"(e\d+m\d+)fn(?!uz)[a-z].*", name)
-    if found is None or f"{found[1]}fn" not in named_formats():
+    match = re.fullmatch(r"(e\d+m\d+)fn(?!uz)[a-z].*", name)
+    if match is None or f"{match[1]}fn" not in named_formats():
         return ""
-    short, given_format = as_format(f"{found[1]}fn"), as_format(name)
+    short, given_format = as_format(f"{match[1]}fn"), as_format(name)
     if short.has_nan == given_format.has_nan:
         return ""
     right = name.replace("fn", "finite", 1)

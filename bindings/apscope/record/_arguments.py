@@ -5,19 +5,34 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Collection
-from types import SimpleNamespace
+from typing import Any
 
 Chosen = str | Collection[str] | Callable[[str], bool] | None
 WHAT = {"weights", "layer_input", "activation_gradient"}
 
 
-def check_arguments(arguments: SimpleNamespace) -> None:
+def check_arguments(
+    *,
+    every: Any,
+    steps: Any,
+    consecutive: Any,
+    what: Any,
+    workers: Any,
+    process: Any,
+    processes: Any,
+    first_step: Any,
+    places: Any,
+    patience: Any,
+    name: Any,
+    **_: Any,
+) -> None:
     """Raises ValueError for wrong arguments of :class:`apscope.record.Recorder`."""
-    every, steps, consecutive = arguments.every, arguments.steps, arguments.consecutive
-    workers, process, processes = arguments.workers, arguments.process, arguments.processes
-    patience, name, what = arguments.patience, arguments.name, arguments.what
-    for key, lowest in {"every": 1, "consecutive": 1, "places": 1, "first_step": 0}.items():
-        value = getattr(arguments, key)
+    for key, value, lowest in (
+        ("every", every, 1),
+        ("consecutive", consecutive, 1),
+        ("places", places, 1),
+        ("first_step", first_step, 0),
+    ):
         if not isinstance(value, int) or value < lowest:
             raise ValueError(f"{key} is {value!r}; it must be an integer, {lowest} or more")
     if steps is None and consecutive > every:

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -125,7 +124,7 @@ class Recorder:
                 f"every={every!r} and steps= both select the recorded steps; give one of them"
             )
         every = 100 if every is None else every
-        check_arguments(SimpleNamespace(**locals()))
+        check_arguments(**locals())
         self.path = Path(path)
         self.number = first_step  # of the current step
         self._first, self._resume, self._quiet = first_step, resume, quiet

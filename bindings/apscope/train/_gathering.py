@@ -11,6 +11,8 @@ import torch.distributed as dist
 def gathered(mine: torch.Tensor, group: Any = None, step: int | None = None) -> list[torch.Tensor]:
     """The tensors of all ranks, by rank: each contiguous, all of the same shape and dtype.
 
+    `group` is a process group, by default that of all processes; `step` is named in the error.
+
     Raises
     ------
     RuntimeError

@@ -126,6 +126,19 @@ def test_a_block_of_zeros_is_zeros(name):
     same(decode_blocks(encoded.codes, encoded.scales, f, tensor_scale=encoded.tensor_scale), y)
 
 
+@pytest.mark.parametrize("name", [*NAMES[2:], "nvfp4"])
+def test_a_nan_makes_its_block_nan_where_elements_have_none(name):
+    f = BlockFormat(name)
+    n = f.block_size
+    x = np.ones(3 * n, np.float32)
+    x[n + 1] = math.nan
+    y = quantize_blocks(x, f)
+    np.testing.assert_array_equal(np.isnan(y), np.arange(3 * n) // n == 1)
+    codes, scales, tensor_scale = vars(encode_blocks(x, f)).values()
+    assert scales[1] == f.scale.nan_code and not codes[n : 2 * n].any()
+    same(decode_blocks(codes, scales, f, tensor_scale=tensor_scale), y)
+
+
 def test_an_amax_that_rounds_to_2_to_the_128_is_infinite_in_fp32_only():
     x = np.float32([FP32.max, 1.0])
     assert quantize_blocks(x, "mxfp8_e4m3,rule=rceil")[0] == math.inf

@@ -69,6 +69,10 @@ def test_dtypes_are_taken_wherever_a_format_is(dtype, name):
         assert apscope.cast_statistics(X, dtype) == apscope.cast_statistics(X, name)
 
 
+def test_a_dtype_of_doubles_is_a_format():
+    assert apscope.FloatFormat(np.dtype("float64")) == apscope.FloatFormat("fp64")
+
+
 @pytest.mark.parametrize(
     "wrong, sentence",
     [

@@ -152,6 +152,20 @@ def test_A1_the_scheme_gives_these_sums(scheme, e, m, topology):
         )
 
 
+@pytest.mark.parametrize("e, m", [(3, 2), (4, 3), (5, 2)])
+def test_A1_random_signs_and_sizes_do_not_overflow(e, m):
+    rng = np.random.default_rng(e * 16 + m)
+    for W in (2, 5, 8, 13, 32):
+        g = (rng.standard_normal((W, 500)) * 2.0 ** rng.integers(-3, 1, (W, 500))).astype(
+            np.float32
+        )
+        g[:, ::2] = np.float32(np.abs(g).max())
+        for topology in ("sequential", "ring", "tree", "hierarchical:3"):
+            assert np.isfinite(
+                apscope.exchange(f"aps:e{e}m{m}", g, topology=topology).reduced
+            ).all()
+
+
 def test_A1_beyond_the_limit_subnormal_addends_round_up_too_far():
     """The first W that overflows, by the same enumeration. e3m0 in a tree: below 64."""
     f = Format(3, 0)
@@ -199,6 +213,33 @@ def test_A1p_the_spare_binade_is_needed(scheme, e, m, most, expected):
         assert np.isfinite(
             apscope.exchange(scheme.format(f.name), np.full((W, 1), a, np.float32)).reduced[0]
         )
+
+
+@pytest.mark.parametrize(
+    "name, topology, W", [("e5m2", "sequential", 3), ("e4m3", "tree", 7), ("fp16", "sequential", 3)]
+)
+def test_A1p_the_first_workers_whose_tight_loss_scale_overflows(name, topology, W):
+    """By search over amax between M / W and the next power of two below, none with fewer workers;
+    by the rule of aps none at all."""
+    f = apscope.FloatFormat(name)
+
+    def overflows(rule, workers):
+        amax = np.float32(f.largest / workers) * np.linspace(0.5, 1, 2000, dtype=np.float32)
+        amax = amax[amax.astype(np.float64) * workers <= f.largest]
+        for order in ("sequential", "tree"):
+            for a in (amax[-1], *amax[::40]):
+                got = apscope.exchange(
+                    f"loss_scaling:{name},scale=largest,rule={rule}",
+                    np.full((workers, 1), a),
+                    topology=order,
+                )
+                if np.isinf(got.reduced[0]):
+                    return order
+        return None
+
+    assert [overflows("tight", w) for w in range(1, W)] == [None] * (W - 1)
+    assert overflows("tight", W) == topology
+    assert [overflows("ceil", w) for w in range(1, 2 * W)] == [None] * (2 * W - 1)
 
 
 def test_one_loss_scale_for_all_is_the_aps_scale_of_the_largest_tensor(tmp_path):

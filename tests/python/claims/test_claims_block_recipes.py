@@ -109,6 +109,18 @@ def hadamard16():
     return np.diag(SIGNS) @ h / 4
 
 
+GRID = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+def e2m1(x):
+    """To nearest, ties to the even code."""
+    size, best = np.abs(x).astype(np.float64), np.zeros(x.shape, int)
+    for code in range(1, 8):
+        middle = (GRID[code - 1] + GRID[code]) / 2
+        best = np.where((size > middle) | ((size == middle) & (code % 2 == 0)), code, best)
+    return np.copysign(GRID[best], x)
+
+
 def nvfp4(x, amax, bound=448, stretch=1.0, divides_first=False):
     """Rows of 16 float32 values in float32 operations; also the scale before its cast."""
     scale = min(F32(6 * bound) / F32(amax), FLT_MAX) if amax else F32(1)
@@ -119,7 +131,7 @@ def nvfp4(x, amax, bound=448, stretch=1.0, divides_first=False):
     d = saturated(before, "e4m3fn").astype(np.float32)
     with np.errstate(divide="ignore"):
         inverse = np.minimum(F32(1) / (d * (F32(1) / scale)), FLT_MAX)
-    q = saturated(x * inverse[:, None], "e2m1fn")
+    q = e2m1(np.clip(x * inverse[:, None], F32(-6), F32(6)))
     return (q.astype(np.float32) * d[:, None]) / scale, before
 
 

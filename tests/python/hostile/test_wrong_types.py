@@ -153,3 +153,24 @@ def test_one_odd_argument_of_a_right_call_is_answered_in_our_words(
                     continue
                 strange.append(f"{name}({p.name}={odd!r:.30}): {told!r:.90}")
     assert calls > 3000 and not strange, "\n".join(strange)
+
+
+@pytest.mark.parametrize("made", [apscope.FloatFormat, apscope.BlockFormat])
+def test_odd_arguments_of_a_format_are_answered_in_our_words(made):
+    """One by place, and two; of from_json too. No call of C++ has a signature to take names from."""
+    strange = []
+    for function in (made, made.from_json):
+        for first in ODD:
+            for second in ([], ["a"], [5], [{}]):
+                try:
+                    function(first, *second)
+                except (TypeError, ValueError) as error:
+                    if not re.search("incompatible|Invoked with|overload|pybind", str(error)):
+                        continue
+                    told = error
+                except BaseException as error:  # noqa: BLE001  # whatever it is
+                    told = error
+                else:
+                    continue
+                strange.append(f"{function.__name__}({first!r:.30}, {second}): {told!r:.90}")
+    assert not strange, "\n".join(strange)

@@ -161,6 +161,22 @@ def test_no_scheme_is_below_the_limit_of_independent_elements(tmp_path):
     assert len(above) > 2 * len(schemes) and (above > 0.25).all()
 
 
+def test_a_scheme_that_chooses_places_is_below_the_limit_of_a_smooth_gradient(tmp_path):
+    """A Fourier transform is; blocks are above, as of independent elements."""
+    rng = np.random.default_rng(1)
+    at = 2 * np.pi * np.arange(16_384) / 16_384
+    waves = np.sin(np.outer((3, 700, 1501), at))
+    smooth = [{"a": (1 + 0.1 * rng.standard_normal((4, 3))) @ waves} for _ in range(2)]
+    found = apscope.replay(
+        record(tmp_path / "smooth", smooth),
+        ["fft_sparse", "mx:block_format=mxfp4"],
+        topology="two_phase",
+        limit=True,
+    ).summary()
+    assert of(found, "fft_sparse", "two_phase")["bits_above_limit"] < -1
+    assert of(found, "mx:block_format=mxfp4", "two_phase")["bits_above_limit"] > 0.25
+
+
 def test_blocks_of_zeros_bring_no_scheme_that_chooses_elements_below_the_limit(tmp_path):
     """With 15 of 16 blocks zero, as of rows of an embedding that no sample uses."""
     rng = np.random.default_rng(2)

@@ -25,7 +25,9 @@ from tests.python.recorder_cases import (  # noqa: E402
 
 def test_plain_training_every_third_step_before_the_clip(tmp_path, caplog):
     model, data, want, losses = network(), batches(8), {}, {}
+    plain = copy.deepcopy(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.25, momentum=0.9)
+    other = torch.optim.SGD(plain.parameters(), lr=0.25, momentum=0.9)
     with recording(tmp_path, model, caplog, every=3) as rec:
         for step, batch in enumerate(data):
             want[step] = apart(model, batch)
@@ -48,6 +50,15 @@ def test_plain_training_every_third_step_before_the_clip(tmp_path, caplog):
     for step in trace.steps:
         same(trace, step, want[step])
         assert not np.array_equal(trace.read(step, "0.weight"), np.zeros((20, 4)))
+    # Recording changes nothing of the training, and leaves nothing behind.
+    for batch in data:
+        other.zero_grad()
+        loss_of(plain, batch).backward()
+        torch.nn.utils.clip_grad_norm_(plain.parameters(), 0.01)
+        other.step()
+    assert all(
+        torch.equal(p, q) for p, q in zip(model.parameters(), plain.parameters(), strict=True)
+    )
     assert not any(p._post_accumulate_grad_hooks for p in model.parameters())
     assert 0 < rec.overhead.seconds < rec.overhead.total and 0 < rec.overhead.share < 1
 

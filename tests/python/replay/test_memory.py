@@ -4,6 +4,7 @@ The limit is a tenth of the trace beyond what Python, NumPy, pandas and the resu
 before anything large is read; a small replay in the same process measures that baseline.
 """
 
+import re
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ import apscope
 from apscope._arrays.memory import memory_bytes
 from apscope.cli import main
 from apscope.record import TraceWriter
-from tests.python.argv import argv
+from tests.python.argv import argv, command
 
 # 128 MiB; one tensor of all workers is 512 KiB.
 STEPS, WORKERS, TENSORS, ELEMENTS = (2, 4, 128, 32768)
@@ -206,6 +207,9 @@ def test_memory_is_written_as_everywhere(text, number):
     assert memory_bytes(text) == number
 
 
+NO_AMOUNT = "is not between 1 byte and 4194304T|is not a number of bytes"
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
@@ -214,8 +218,8 @@ def test_memory_is_written_as_everywhere(text, number):
         ("0", "memory '0' is not between 1 byte and"),
         ("0.1", "memory '0.1' is not between 1 byte and"),
         ("8000000T", "is not between 1 byte and 4194304T"),
-        ("1e400", "is not"),
-        ("9" * 10_000 + "T", "is not"),
+        ("1e400", NO_AMOUNT),
+        ("9" * 10_000 + "T", NO_AMOUNT),
         (0, "memory=0"),
     ],
 )
@@ -223,8 +227,16 @@ def test_other_memory_is_one_sentence(wrong, why):
     with pytest.raises(ValueError, match=why) as told:
         memory_bytes(wrong)
     assert len(str(told.value)) < 300
+    assert isinstance(wrong, int) or "2^" not in str(told.value)
     with pytest.raises(TypeError, match="memory=1.5 must be an integer"):
         memory_bytes(1.5)
+
+
+@pytest.mark.parametrize("memory", ["8000000T", "1e400", "9" * 10_000 + "T", "0.1", "0"])
+def test_the_command_line_refuses_memory_that_no_machine_has(digits, tmp_path, capsys, memory):
+    assert command("replay {} -o {} --memory {}", digits, tmp_path / "r", memory) == 2
+    said = capsys.readouterr().err
+    assert re.search(NO_AMOUNT, said) and "2^" not in said and len(said) < 300
 
 
 def test_the_command_line_takes_memory(four_tensors, tmp_path, capsys):

@@ -1,6 +1,7 @@
 """`apscope.replay` against the reference of tests/reference, which shares no line with it."""
 
 import math
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from tests.python import recorded
 from tests.reference.compare import differences
 from tests.reference.random_words import replay_key
 from tests.reference.replay import replay
-from tests.reference.schemes import Scheme, encode_floats, scales
+from tests.reference.schemes import Scheme, encode_floats, qsgd_decoded, scales
 from tests.reference.statistics import decibel
 from tests.reference.topologies import rank_order_sum
 
@@ -277,6 +278,34 @@ def test_a_whole_layer_of_two_thousand_weights():
     trace = apscope.open_trace(DATA / "characters")
     name = max(trace.manifest.tensors, key=lambda t: t.size).name
     check(trace, read(trace, [600], [name]), "aps:e4m3", ["ring"])
+
+
+@pytest.mark.parametrize(
+    "spec", ["aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:fp16,scale=1000", "qsgd"]
+)
+def test_sums_are_within_rounding_of_the_exact_rational(spec):
+    trace = apscope.open_trace(DATA / "digits")
+    gradients = read(trace, [0], ["conv2.weight"])
+    (g,), scheme, key = gradients[0].values(), Scheme.parse(spec), replay_key(0, "conv2.weight", 0)
+    scale, _ = scales(scheme, gradients)[0, "conv2.weight"]
+    y = (
+        qsgd_decoded(g, scheme, key)[0]
+        if spec == "qsgd"
+        else encode_floats(g, scale, scheme, key)[0] / scale
+    )
+    pairs = [(Fraction(a), Fraction(b)) for a, b in zip(g.ravel().tolist(), y.ravel().tolist())]
+    row = apscope.replay(trace, spec, steps=[0], tensors="^conv2[.]weight$").frame.iloc[0]
+    assert row.stage == "wire" and row["count"] == len(pairs) == row.counted
+    for column, terms in [
+        ("sum_error", [b - a for a, b in pairs]),
+        ("sum_squared_error", [(b - a) ** 2 for a, b in pairs]),
+        ("sum_squared_reference", [a * a for a, b in pairs]),
+    ]:
+        assert abs(Fraction(row[column]) - sum(terms)) <= len(terms) * Fraction(2) ** -53 * sum(
+            map(abs, terms)
+        ), column
+    assert row.nonzero == sum(a != 0 for a, _ in pairs)
+    assert row.underflow == sum(a != 0 and b == 0 for a, b in pairs)
 
 
 def test_sampled_expectations_of_a_gathering_scheme(tmp_path):

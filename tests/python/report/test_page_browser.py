@@ -1,6 +1,7 @@
 """The report in a browser: its content, its interaction, and numbers equal to those of
 `Results.summary`."""
 
+import html
 import itertools
 import math
 import time
@@ -393,6 +394,20 @@ def test_per_block_statistics_have_a_place_when_there_are_any(browser, opened, r
         browser.run("document.querySelectorAll('#blocks svg g[aria-label=cell] rect').length")
         == 6 * 8
     )
+
+
+def test_the_page_lives_in_a_frame_of_another(browser, text, tmp_path):
+    outer = tmp_path / "outer.html"
+    outer.write_text(
+        f'<!doctype html><iframe width="900" height="700" srcdoc="{html.escape(text)}"></iframe>',
+        encoding="utf-8",
+    )
+    browser.open(
+        outer.as_uri(),
+        "document.querySelector('iframe')?.contentDocument?.documentElement?.classList"
+        ".contains('ready')",
+    )
+    assert browser.messages == []
 
 
 def test_additions_of_steps_that_were_sent_are_those_of_compare(browser, request, tmp_path):

@@ -36,6 +36,9 @@ def saved(tmp_path_factory):
     for row, (column, value) in enumerate(
         [
             ("sqnr_db", np.inf),
+            ("nmse", np.inf),
+            ("sqnr_db", -np.inf),
+            ("cosine", 0.0),
             ("nmse", 5e-324),
             ("mse", 1.7976931348623157e308),
             ("note", 'a "quoted", note'),

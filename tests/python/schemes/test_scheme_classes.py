@@ -97,6 +97,8 @@ def test_a_wrong_key_is_told_the_near_one():
         APS("e4m3", headrom="one")
     with pytest.raises(TypeError, match="scheme 'qsgd' has no key 'levls'; did you mean levels"):
         QSGD(levls=[3])
+    with pytest.raises(ValueError, match="unknown format 'e4m3fm'.*; did you mean e4m3fn"):
+        APS("e4m3fm")
 
 
 def test_a_wrong_value_is_a_value_error():

@@ -92,6 +92,12 @@ def test_a_replay_takes_the_lists_by_name(request, given):
     )
 
 
+def test_nothing_is_added_to_schemes_that_were_asked_for(digits):
+    results = apscope.replay(digits, ["aps:e4m3"], steps="0:1", topology="ring")
+    assert results.provenance["schemes"] == ["aps:e4m3"]
+    assert set(results.frame.scheme) == {"aps:e4m3"}
+
+
 @pytest.mark.parametrize(
     ("given", "hint"),
     [

@@ -164,6 +164,13 @@ def test_nothing_is_left_and_nothing_of_the_callers_changes(tmp_path, monkeypatc
     assert temporary_folders() == []
 
 
+def test_later_changes_of_an_array_do_not_change_the_trace():
+    g = np.ones((2, 3), np.float32)
+    trace = from_arrays({"a": g})
+    g[:] = 5
+    np.testing.assert_array_equal(trace.read(0, "a", 1), np.ones(3))
+
+
 def test_special_values_are_kept():
     special = np.float32([[np.nan, np.inf, -np.inf, -0.0, 1e-45], [0, 0, 0, 0, 0]])
     trace = from_arrays(

@@ -163,6 +163,13 @@ def test_info_describes_and_checks(trace):
     assert check(trace) == 8
 
 
+def test_a_step_that_is_checked_twice_is_read_once(trace):
+    reports = []
+    trace.check(steps=[0, 0, 1], update=lambda done, total: reports.append((done, total)))
+    done, total = reports[-1]
+    assert done == total and len(reports) == len(set(trace.files(steps=[0, 1])))
+
+
 def refusal(path):
     with pytest.raises(ValueError) as caught:
         trace = open_trace(path)

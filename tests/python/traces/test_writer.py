@@ -219,6 +219,14 @@ def test_guessed_roles(name, shape, role):
     assert guess_role(name, shape) == role
 
 
+def test_a_name_that_no_file_can_hold_is_refused(tmp_path):
+    with (
+        TraceWriter(tmp_path / "t", workers=1) as writer,
+        pytest.raises(ValueError, match="half a surrogate pair"),
+    ):
+        writer.add(0, 0, "\ud800", np.zeros(1, np.float32))
+
+
 FP8 = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
 
 

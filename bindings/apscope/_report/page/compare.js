@@ -53,7 +53,7 @@ export function layerTable(view, cells, sides) {
         [`underflow_${"ab"[k]}`, figure("underflow_wire")],
         [
           `accumulation_${"ab"[k]}`,
-          exact && error < Infinity ? 1 - figure("mse", "exact") / error : NaN,
+          exact && error > 0 && error < Infinity ? 1 - figure("mse", "exact") / error : NaN,
         ],
       ];
     });

@@ -2,7 +2,7 @@
 
 export const raised = (power) => String(power).replace(/./g, (c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻");
 
-// As figure() of report/text.py: significant digits, powers of ten written out, a dash for none.
+// As figure() of _page/numbers.py: significant digits, powers of ten written out, a dash for none.
 export function figure(value, digits = 3) {
   if (value == null || Number.isNaN(value)) return "–";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
@@ -16,7 +16,7 @@ export function figure(value, digits = 3) {
   return text.replace("-", "−");
 }
 
-// As nmse() of report/text.py: an NMSE is infinite where values overflowed.
+// As nmse() of _page/numbers.py: an NMSE is infinite where values overflowed.
 export const nmseText = (value) => (value === Infinity ? "overflow" : figure(value));
 
 // A share in percent; one that is not 0 never reads as 0, one that is not all never as 100.

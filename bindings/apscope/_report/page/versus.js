@@ -203,7 +203,7 @@ function layerColumns() {
       figure,
     ),
     number("worst_ratio", "worst ratio", "the largest ratio over the steps", figure),
-    ...both("nmse", "NMSE", () => "pooled over the steps, after the reduction", nmseText),
+    ...both("nmse", "NMSE", () => "pooled over the steps of the scheme, reduced", nmseText),
     ...both("underflow", "underflow", (side) => `nonzero values that ${side} sends as 0`, percent),
     ...both(
       "accumulation",

@@ -165,9 +165,9 @@ class QuantizedModel:
         clock: Clock,
         bound: list[Bound],
         optimizer: torch.optim.Optimizer | None,
-        kept: dict[str, str],
+        others: dict[str, str],
     ) -> None:
-        self.model, self._schedule, self._clock, self._others = model, schedule, clock, kept
+        self.model, self._schedule, self._clock, self._others = model, schedule, clock, others
         self._parts = parts
         self._observer = Observer(clock)
         self.optimizer: Any = optimizer
