@@ -79,6 +79,8 @@ class Manifest:
         for key, value in (metadata or {}).items():
             if not isinstance(value, str):
                 raise ValueError(f"metadata[{key!r}] is {value!r}; it must be a string")
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"{path} is not a folder; give another name for the trace")
         self._read = self._bytes()
         exists = self._read is not None
         if exists and resume_at is None:

@@ -2,17 +2,13 @@
 // step.
 #pragma once
 
-#include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bindings/cpp/apscope/trace_writer.h"
+#include "bindings/cpp/source/shapes.h"
 
 namespace apscope {
-
-using Shape = std::vector<std::int64_t>;
-using Shapes = std::vector<std::pair<std::string, Shape>>;  // of tensors, by their names
 
 // The manifest without its steps, which holds for all of them.
 std::string manifest_head(const TraceWriterOptions& options, const Shapes& shapes);

@@ -1,7 +1,9 @@
 #include "bindings/cpp/source/safetensors_writer.h"
 
+#include <cstdint>
 #include <ostream>
 #include <span>
+#include <utility>
 
 #include "bindings/cpp/source/little_endian.h"
 

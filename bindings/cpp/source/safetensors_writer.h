@@ -1,25 +1,24 @@
 // Tensors of a recorded step, and the safetensors file that they are written to.
 #pragma once
 
-#include <cstdint>
 #include <iosfwd>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings/cpp/source/json_text.h"
+#include "bindings/cpp/source/shapes.h"
 
 namespace apscope {
 
 struct RecordedTensor {
     std::string name;
-    std::vector<std::int64_t> shape;
+    Shape shape;
     std::vector<float> values;
 };
 
 struct SafetensorsContent {
-    std::string name;  // of the file
-    Json about;        // the file's metadata
+    Json about;  // the file's metadata
     // Each tensor with its name in the file.
     std::vector<std::pair<std::string, const RecordedTensor*>> tensors = {};
 

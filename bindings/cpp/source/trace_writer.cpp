@@ -1,8 +1,9 @@
 #include "bindings/cpp/apscope/trace_writer.h"
 
 #include <algorithm>
-#include <array>
+#include <cstdint>
 #include <fstream>
+#include <optional>
 #include <ostream>
 #include <set>
 #include <span>
@@ -14,11 +15,12 @@
 
 #include "analysis/trace/trace_manifest.h"
 #include "bindings/cpp/source/edge.h"
+#include "bindings/cpp/source/hidden_names.h"
 #include "bindings/cpp/source/json_text.h"
 #include "bindings/cpp/source/lock.h"
 #include "bindings/cpp/source/manifest_text.h"
-#include "bindings/cpp/source/new_files.h"
-#include "bindings/cpp/source/safetensors_writer.h"
+#include "bindings/cpp/source/new_file.h"
+#include "bindings/cpp/source/recorded_step.h"
 #include "bindings/cpp/source/sentences.h"
 #include "core/error.h"
 #include "core/limits.h"
@@ -34,47 +36,9 @@ using detail::Kind;
     throw error(sentence, kind);
 }
 
-bool is_per_step(Kind kind) { return kind == Kind::weights || kind == Kind::full_batch; }
-bool is_of_layers(Kind kind) {
-    return kind == Kind::activation_gradient || kind == Kind::layer_input;
-}
-
-// The tensors of one kind that a worker has at a step; worker 0 if the kind exists once per step.
-struct Group {
-    Kind kind;
-    int worker;
-    std::vector<RecordedTensor> tensors = {};
-
-    Shapes shapes() const {
-        Shapes all;
-        for (const RecordedTensor& tensor : tensors) all.emplace_back(tensor.name, tensor.shape);
-        return all;
-    }
-};
-
-const Shape* find(const Shapes& shapes, const std::string& name) {
-    const auto found = std::ranges::find(shapes, name, &Shapes::value_type::first);
-    return found == shapes.end() ? nullptr : &found->second;
-}
-
-void compare(const Shapes& found, const Shapes& expected, const std::string& where) {
-    if (found == expected) return;
-    for (const auto& [name, shape] : expected) {
-        const Shape* own = find(found, name);
-        if (own == nullptr) refuse(where + " lacks the tensor " + in_quotes(name));
-        if (*own != shape)
-            refuse(where + ": tensor " + in_quotes(name) + " has shape " +
-                   detail::shape_text(*own) + ", but had " + detail::shape_text(shape) + " before");
-    }
-    for (const auto& [name, shape] : found)
-        if (find(expected, name) == nullptr)
-            refuse(where + " has the tensor " + in_quotes(name) +
-                   ", which the trace does not have");
-}
-
 // The hidden name of a file before its commit.
 std::string waiting_name(const std::string& name, const std::string& sha256) {
-    return "." + name + ".apscope-" + sha256.substr(0, 8);
+    return hidden_name(name, std::string_view(sha256).substr(0, 8));
 }
 
 }  // namespace
@@ -83,7 +47,7 @@ struct TraceWriter::Data {
     fs::path folder;
     TraceWriterOptions options;
     std::optional<std::int64_t> step;
-    std::vector<Group> pending;
+    RecordedStep pending;
     Shapes shapes;     // those of the first step
     std::string head;  // the manifest without its steps; empty before the first
     std::vector<std::int64_t> committed;
@@ -119,60 +83,27 @@ struct TraceWriter::Data {
     std::vector<TraceFile> write(std::int64_t number, bool at_once);
     void list(std::int64_t number, std::vector<TraceFile> files, const StepFacts& facts);
     void drop_step() {
-        pending.clear();
+        pending = {};
         step.reset();
     }
-    std::vector<SafetensorsContent> contents(std::int64_t number) const;
 };
-
-std::vector<SafetensorsContent> TraceWriter::Data::contents(std::int64_t number) const {
-    std::vector<SafetensorsContent> all;
-    for (const Group& group : pending) {
-        const std::string name = detail::file_name(group.kind, group.worker);
-        auto at = std::ranges::find(all, name, &SafetensorsContent::name);
-        if (at == all.end()) {
-            Json about{{"step", std::to_string(number)}, {"stage", options.stage}};
-            if (!is_per_step(group.kind)) about["worker"] = std::to_string(group.worker);
-            at = all.insert(all.end(), {name, std::move(about)});
-        }
-        const std::string prefix =
-            is_of_layers(group.kind) ? std::string(detail::to_string(group.kind)) + "/" : "";
-        for (const RecordedTensor& tensor : group.tensors)
-            at->tensors.emplace_back(prefix + tensor.name, &tensor);
-    }
-    std::ranges::sort(all, {}, &SafetensorsContent::name);
-    return all;
-}
 
 std::vector<TraceFile> TraceWriter::Data::write(std::int64_t number, bool at_once) {
     if (step != number) refuse("nothing was added for step " + std::to_string(number));
-    const std::string at = " at step " + std::to_string(number);
-    Shapes found;
-    const auto check = [&](const Group& group, const std::string& what) {
-        const Shapes own = group.shapes();
-        compare(own, !shapes.empty() ? shapes : !found.empty() ? found : own, what + at);
-        return own;
-    };
-    for (const Group& group : pending)
-        if (group.kind == Kind::gradient)
-            found = check(group, "worker " + std::to_string(group.worker));
-    for (const Group& group : pending)
-        if (is_per_step(group.kind)) check(group, std::string(detail::to_string(group.kind)));
+    Shapes found = pending.shapes(shapes, number);
     std::error_code error;
     fs::create_directory(place(number), error);
     if (error)
         throw std::runtime_error(shown(place(number)) + " cannot be made: " + error.message());
     std::vector<TraceFile> files;
-    for (const SafetensorsContent& content : contents(number)) {
-        const auto hidden = [&](const Written& written) {
-            return waiting_name(content.name, written.sha256);
-        };
-        const Written written = put_file(
-            place(number) / content.name, [&](std::ostream& out) { content.write(out); },
+    for (const auto& [name, content] : pending.files(number, options.stage)) {
+        const auto hidden = [&](const Written& file) { return waiting_name(name, file.sha256); };
+        const Written file = put_file(
+            place(number) / name, [&](std::ostream& out) { content.write(out); },
             at_once ? std::function<std::string(const Written&)>() : hidden);
-        files.push_back({content.name, written.bytes, written.sha256});
+        files.push_back({name, file.bytes, file.sha256});
     }
-    if (shapes.empty()) shapes = found;
+    if (shapes.empty()) shapes = std::move(found);
     return files;
 }
 
@@ -185,9 +116,14 @@ void TraceWriter::Data::list(std::int64_t number, std::vector<TraceFile> files,
             refuse(in_quotes(file.name) + " with the sha256 " + in_quotes(file.sha256) +
                    " is not a file of a trace with workers=" + std::to_string(options.workers) +
                    "; give what write_files returned");
+    // Every rank may write weights and full_batch: equal files are one.
+    const auto content = [](const TraceFile& f) { return std::tie(f.name, f.bytes, f.sha256); };
+    std::ranges::sort(files, {}, content);
+    const auto repeated = std::ranges::unique(files, {}, content);
+    files.erase(repeated.begin(), repeated.end());
     check_workers(number, [&](int worker) {
-        return std::ranges::find(files, detail::file_name(Kind::gradient, worker),
-                                 &TraceFile::name) != files.end();
+        return std::ranges::binary_search(files, detail::file_name(Kind::gradient, worker), {},
+                                          &TraceFile::name);
     });
     if (number <= last())
         refuse("step " + std::to_string(number) + " is not above step " + std::to_string(last()) +
@@ -195,11 +131,6 @@ void TraceWriter::Data::list(std::int64_t number, std::vector<TraceFile> files,
     if (shapes.empty())
         refuse("this process wrote no gradients into " + shown(folder) +
                "; call commit in a process that called write_files for a worker");
-    // Every rank may write weights and full_batch: equal files are one.
-    const auto content = [](const TraceFile& f) { return std::tie(f.name, f.bytes, f.sha256); };
-    std::ranges::sort(files, {}, content);
-    const auto repeated = std::ranges::unique(files, {}, content);
-    files.erase(repeated.begin(), repeated.end());
     const auto differs = std::ranges::adjacent_find(files, {}, &TraceFile::name);
     if (differs != files.end())
         refuse("two processes wrote different " + in_quotes(differs->name) + " of step " +
@@ -263,10 +194,14 @@ TraceWriter::TraceWriter(const fs::path& folder, TraceWriterOptions options)
             refuse("sampled_from of " + in_quotes(name) + " is " + std::to_string(whole) +
                    "; it must be at least 1");
     if (folder.empty()) refuse("the folder's name is empty; give a folder");
+    std::error_code error;
+    const fs::file_status there = fs::status(folder, error);
+    if (fs::exists(there) && !fs::is_directory(there))
+        refuse(shown(folder) + " is not a folder; give another name for the trace",
+               ErrorKind::existing_file);
     if (fs::exists(folder / "manifest.json"))
         refuse(shown(folder) + " already has a trace; record into a new folder",
                ErrorKind::existing_file);
-    std::error_code error;
     fs::create_directories(folder, error);
     if (error) throw std::runtime_error(shown(folder) + " cannot be made: " + error.message());
     data_->folder = folder;
@@ -317,14 +252,9 @@ void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
         refuse("sampled_from of " + in_quotes(name) + " is " + std::to_string(whole->second) +
                ", but a sample of " + std::to_string(values.size()) +
                " elements was added; a sample has from 1 to sampled_from elements");
-    const int rank = is_per_step(what) ? 0 : worker;
-    const auto is_same = [&](const Group& g) { return g.kind == what && g.worker == rank; };
-    auto group = std::ranges::find_if(d.pending, is_same);
-    if (group == d.pending.end()) group = d.pending.insert(group, {what, rank});
-    if (std::ranges::find(group->tensors, name, &RecordedTensor::name) != group->tensors.end())
+    if (!d.pending.add(what, worker, {std::string(name), shape, {values.begin(), values.end()}}))
         refuse(std::string(kind) + " " + in_quotes(name) + " of step " + std::to_string(step) +
                ", worker " + std::to_string(worker) + ", was added twice");
-    group->tensors.push_back({std::string(name), shape, {values.begin(), values.end()}});
     d.step = step;
 } catch (...) {
     detail::throw_error();
@@ -349,11 +279,7 @@ void TraceWriter::commit(std::int64_t step, std::vector<TraceFile> files, const 
 
 void TraceWriter::end_step(std::int64_t step, const StepFacts& facts) {
     Data& d = data();
-    d.check_workers(step, [&](int worker) {
-        return std::ranges::any_of(d.pending, [&](const Group& group) {
-            return group.kind == Kind::gradient && group.worker == worker;
-        });
-    });
+    d.check_workers(step, [&](int worker) { return d.pending.has_gradients(worker); });
     d.hold();
     d.list(step, d.write(step, true), facts);
     d.drop_step();

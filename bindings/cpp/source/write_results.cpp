@@ -10,7 +10,7 @@
 #include "bindings/cpp/apscope/replay.h"
 #include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/json_text.h"
-#include "bindings/cpp/source/new_files.h"
+#include "bindings/cpp/source/new_folder.h"
 #include "bindings/cpp/source/parquet.h"
 #include "bindings/cpp/source/provenance.h"
 #include "bindings/cpp/source/sentences.h"

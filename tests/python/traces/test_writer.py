@@ -118,6 +118,8 @@ def test_the_writer_refuses_what_would_not_be_a_trace(tmp_path):
         lambda: TraceWriter(tmp_path / "x", workers=1, reduction="average"),
     )
     assert not (tmp_path / "x").exists()
+    (tmp_path / "file").touch()
+    refused("file is not a folder", lambda: TraceWriter(tmp_path / "file", workers=1))
 
 
 @pytest.mark.parametrize(("name", "array"), [("__metadata__", [1.0]), ("sample", [])])
