@@ -13,7 +13,6 @@ tables of byteps/torch/tables).
 """
 
 import math
-from fractions import Fraction
 from statistics import NormalDist
 
 import numpy as np
@@ -126,21 +125,18 @@ def to_grid(x: np.ndarray, t: float, points: int, u: np.ndarray) -> np.ndarray:
     return np.clip((below + up).astype(np.int64) + half, 0, points - 1)
 
 
-def sender_entry(table: list[int], index: int, points: int) -> tuple[int, np.float32]:
-    """Of a grid point: X, the level at or below it (at most K - 2; of equal levels the last), and
-    the probability p of X + 1, exact and then rounded to fp32."""
-    at = Fraction(index * table[-1], points - 1)
-    X = min(max(k for k, j in enumerate(table) if j <= at), len(table) - 2)
-    return X, np.float32(float((at - table[X]) / (table[X + 1] - table[X])))
+def sender_table(table: list[int], points: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of every grid point: X, the level at or below it (at most K - 2; of equal levels the last),
+    and the probability p of X + 1, a quotient of integers in fp64 and then in fp32."""
+    at, levels = np.arange(points) * table[-1], np.array(table) * (points - 1)
+    X = np.minimum(np.searchsorted(levels, at, side="right") - 1, len(table) - 2)
+    return X, ((at - levels[X]) / (levels[X + 1] - levels[X])).astype(np.float32)
 
 
 def to_levels(table: list[int], index: np.ndarray, points: int, u: np.ndarray) -> np.ndarray:
     """The second rounding: the level X, plus 1 if u < p."""
-    met, place = np.unique(index, return_inverse=True)
-    X, p = zip(*[sender_entry(table, int(i), points) for i in met])
-    X = np.array(X)[place].reshape(np.shape(index))
-    p = np.array(p, np.float32)[place].reshape(np.shape(index))
-    return X + (np.asarray(u, np.float32) < p)
+    X, p = sender_table(table, points)
+    return X[index] + (np.asarray(u, np.float32) < p[index])
 
 
 def round_in_two_steps(
