@@ -6,7 +6,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <variant>
 #include <vector>
+
+#include "bindings/cpp/source/result_cells.h"
 
 namespace apscope {
 namespace {
@@ -22,19 +26,12 @@ struct Bin {
 };
 
 std::vector<Bin> bins_of(const Data& d) {
-    using Histogram = detail::ExponentHistogram;
     std::vector<Bin> bins;
     for (const detail::ItemHistogram& item : d.histograms) {
-        const auto add = [&](const char* kind, std::optional<std::int64_t> exponent,
-                             std::uint64_t count) {
-            if (count != 0)
-                bins.push_back({&item, kind, exponent, static_cast<std::int64_t>(count)});
-        };
-        for (int e = Histogram::min_exponent; e <= Histogram::max_exponent; ++e)
-            add("finite", e, item.histogram.count(e));
-        add("zero", {}, item.histogram.zero);
-        add("infinite", {}, item.histogram.infinite);
-        add("nan", {}, item.histogram.nan);
+        detail::for_each_bin(item.histogram, [&](const char* kind, std::optional<int> exponent,
+                                                 std::uint64_t count) {
+            bins.push_back({&item, kind, exponent, static_cast<std::int64_t>(count)});
+        });
     }
     return bins;
 }
@@ -42,34 +39,19 @@ std::vector<Bin> bins_of(const Data& d) {
 }  // namespace
 
 WrittenTable results_table(const Data& d) {
-    using Row = detail::ResultRow;
     WrittenTable t{d.rows.size()};
-    const auto text = [&](const char* name, auto of) {
-        t.text(name, [&d, of](std::size_t i) -> std::string_view { return of(d.rows[i]); });
-    };
-    const auto integer = [&](const char* name, auto of) {
-        t.integer(name, [&d, of](std::size_t i) -> std::optional<std::int64_t> {
-            return std::invoke(of, d.rows[i]);
-        });
-    };
-    text("trace", [&d](const Row&) -> std::string_view { return d.trace; });
-    integer("step", [&d](const Row& r) { return d.step_numbers[r.step_index]; });
-    text("tensor",
-         [&d](const Row& r) -> std::string_view { return d.tensor_names[r.tensor_index]; });
-    text("role", [&d](const Row& r) -> std::string_view { return d.roles[r.tensor_index]; });
-    text("scheme", [&d](const Row& r) -> std::string_view { return d.schemes[r.scheme_index]; });
-    text("format", [](const Row& r) -> std::string_view { return r.format; });
-    text("topology", [](const Row& r) -> std::string_view { return r.topology; });
-    integer("workers", [&d](const Row&) { return d.workers; });
-    text("stage", [](const Row& r) { return r.wire ? "wire" : "reduced"; });
-#define APSCOPE_COUNT(name, unit, section, pools) integer(#name, &Row::name);
-#define APSCOPE_REAL(name, unit, section, pools) \
-    t.real(#name, [&d](std::size_t i) { return d.rows[i].name; });
-    APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_COUNT, APSCOPE_REAL)
-#undef APSCOPE_COUNT
-#undef APSCOPE_REAL
-    t.flag("skipped", [&d](std::size_t i) { return d.rows[i].skipped; });
-    text("note", [](const Row& r) -> std::string_view { return r.note; });
+    for (const ResultColumn& column : result_columns()) {
+        const std::string name(column.name);
+        std::visit(
+            [&]<class Value>(ResultColumn::Cell<Value> cell) {
+                const auto at = [&d, cell](std::size_t i) { return cell(d, d.rows[i]); };
+                if constexpr (std::is_same_v<Value, std::string_view>) t.text(name, at);
+                else if constexpr (std::is_same_v<Value, double>) t.real(name, at);
+                else if constexpr (std::is_same_v<Value, bool>) t.flag(name, at);
+                else t.integer(name, at);
+            },
+            column.cell);
+    }
     return t;
 }
 

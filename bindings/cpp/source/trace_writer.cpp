@@ -15,6 +15,7 @@
 
 #include "analysis/trace/trace_manifest.h"
 #include "bindings/cpp/source/edge.h"
+#include "bindings/cpp/source/held.h"
 #include "bindings/cpp/source/hidden_names.h"
 #include "bindings/cpp/source/json_text.h"
 #include "bindings/cpp/source/lock.h"
@@ -212,12 +213,7 @@ TraceWriter::~TraceWriter() = default;
 TraceWriter::TraceWriter(TraceWriter&&) noexcept = default;
 TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
 
-TraceWriter::Data& TraceWriter::data() const {
-    if (!data_)
-        throw error("this TraceWriter was moved from; use the object that it was moved "
-                    "to, or assign another");
-    return *data_;
-}
+TraceWriter::Data& TraceWriter::data() const { return held(data_, "TraceWriter"); }
 
 void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
                       std::span<const float> values, const Shape& shape,
