@@ -16,10 +16,12 @@ from apscope.train import FracTrain  # noqa: E402
 from docs.tools.method_claims import fractrain as claim  # noqa: E402
 
 
-def affine(x, bits, seed=None):
-    """To nearest with ties to even, or with the words of a seed."""
+def affine(x, bits, seed=None, rows=False):
+    """To nearest with ties to even, or with the words of a seed; extremes per row, or of all."""
+    if rows:
+        return np.stack([affine(row, bits) for row in x])
     low = x.min()
-    step = max((x.max() - low) / (2**bits - 1), 1e-8)
+    step = max((x.max() - low) / (2**bits - 1), x.dtype.type(1e-8))
     q = []
     for i, v in enumerate(((x - low) / step).ravel()):
         if seed is None:
@@ -31,9 +33,9 @@ def affine(x, bits, seed=None):
 
 
 def coarse(rng, shape, codes):
-    """Whole numbers from 0 to codes, both there: steps of 1 or of halves are exact."""
+    """Whole numbers from 0 to codes, both in every row: steps of 1 or of halves are exact."""
     x = rng.integers(0, codes + 1, shape).astype(float)
-    x.flat[0], x.flat[1] = 0, codes
+    x[..., 0], x[..., 1] = 0, codes
     return x
 
 
@@ -52,7 +54,7 @@ def test_a_layer_by_hand_bit_for_bit():
         with schedule:
             y = model(given)
         y.backward(torch.from_numpy(g))
-        qx, qw = affine(x, 3), affine(w, 3)
+        qx, qw = affine(x, 3), affine(w, 3, rows=True)
         qg = affine(g, 2, apscope.Draws(9, call).next())
         assert np.array_equal(y.detach().numpy(), qx @ qw.T + b)
         assert np.array_equal(given.grad.numpy(), qg @ qw)
@@ -67,9 +69,8 @@ def test_a_convolution_is_that_of_rounded_operands():
     x = torch.randn(3, 2, 5, 5)
     with FracTrain(model, bits=(4,), gradient_bits=(16,)):
         y = model(x)
-    qx, qw = (
-        torch.from_numpy(affine(t.detach().double().numpy(), 4)).float() for t in (x, model.weight)
-    )
+    qx = torch.from_numpy(affine(x.numpy(), 4))
+    qw = torch.from_numpy(affine(model.weight.detach().numpy(), 4, rows=True))
     wanted = nn.functional.conv2d(qx, qw, None, 2, 1, 1, 2) + model.bias.reshape(-1, 1, 1)
     assert torch.equal(y, wanted)
 
