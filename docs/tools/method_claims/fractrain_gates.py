@@ -13,8 +13,10 @@ from apscope.train._tasks.digits import Block
 
 from . import common, fractrain
 
-EPOCHS = 30
+EPOCHS = 20
 BLOCKS = ("block1", "block2", "block3")
+#: Its pairs of widths are those of all cases.
+GATES = Gates(BLOCKS)
 #: The code's targets of the combination, and of the gates alone.
 GROWING, CONSTANT = (1.5, 2.0, 2.5, 3.0), (3.0,)
 CASES: dict[str, dict[str, Any] | None] = {
@@ -107,9 +109,12 @@ def own_cost() -> float:
 
 def lines() -> list[str]:
     """The tables of the page."""
-    rows = run(common.SEEDS)
-    gates = Gates(BLOCKS)
-    pairs = [f"{a} and {g}" for a, g in zip(gates.activations, gates.gradients)]
+    return tables(run(common.SEEDS))
+
+
+def tables(rows: pd.DataFrame) -> list[str]:
+    """Of these runs."""
+    pairs = [f"{a} and {g}" for a, g in zip(GATES.activations, GATES.gradients)]
     shares = [
         [case, block, *(f"{100 * share:.0f} %" for share in of_block)]
         for case, group in rows[rows["shares"].notna()].groupby("case", sort=False)

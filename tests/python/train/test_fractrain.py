@@ -114,6 +114,21 @@ def test_the_cost_of_a_pass():
     assert math.isclose(schedule.cost, 48 * (3 * 3 + 6 * 3 + 3 * 6) / 1024)
 
 
+def test_evaluation_takes_the_running_extremes_of_training():
+    """r = 0.75 r + 0.25 new, from 0: of inputs from -8 to 8, then 0 to 4, r is -1.5 and 4."""
+    model = nn.Linear(3, 2, bias=False)
+    schedule = FracTrain(model, bits=(16,), gradient_bits=(16,), momentum=0.75)
+    with schedule, torch.no_grad():
+        for low, high in ((-8.0, 8.0), (0.0, 4.0)):
+            model(torch.tensor([[low, 1.0, high]]))
+    model.eval()
+    with schedule, torch.no_grad():
+        found = model(torch.tensor([[-9.0, 0.0, 9.0]]))
+    clamped = affine(np.array([-1.5, 0.0, 2.5], np.float32), 16)
+    weight = affine(model.weight.detach().numpy(), 16, rows=True)
+    assert np.allclose(found.numpy(), clamped @ weight.T, atol=1e-6)
+
+
 def test_a_resumed_run_has_the_same_bits(tmp_path):
     def made():
         torch.manual_seed(0)
