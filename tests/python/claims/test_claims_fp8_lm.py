@@ -8,36 +8,31 @@ import pytest
 
 import apscope
 from tests.python.claims.test_claims_block_recipes import F32, saturated
-from tests.python.claims.test_claims_recipes import fp8_scale, fp8_sum, run_steps
+from tests.python.claims.test_claims_recipes import fp8_scale, run_steps
+from tests.reference import fp8_lm
 
 M = 448.0
 
 
-def msamp(amaxes, workers):
-    """The scales of MS-AMP's code after each step, in float32; an amax of None is not finite."""
-    by, scale, scales = F32(1 / np.sqrt(workers)), F32(1), []
-    for amax in amaxes:
-        if amax is None:
-            scale = F32(1) / scale * by
-        elif amax == 0:
-            scale = scale * by
-        else:
-            scale = F32(fp8_scale(F32(amax), workers, M))
-        scales.append(float(scale))
-    return scales
-
-
+@pytest.mark.parametrize("format", ["e4m3fn", "e5m2"])
 @pytest.mark.parametrize("workers", [1, 2, 3, 8])
 @pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])
-def test_msamp_divides_a_kept_scale_once_more_and_inverts_it_at_infinity(workers, odd):
-    amaxes = [0, None, 1.75, 0, 0, 3.3, None, None, 0, 1e-3, None, 0.25]
-    steps = [np.full((workers, 2), [odd if a is None else a, 0.0], np.float32) for a in amaxes]
-    done = run_steps("fp8_allreduce:e4m3fn,no_amax=msamp", steps)
-    assert [after for _, after in done] == msamp(amaxes, workers)
-    for (e, scale), x in zip(done, steps):
-        codes = saturated(np.where(np.isfinite(x), x, 0).astype(np.float64) * scale, "e4m3fn")
-        finite = np.isfinite(x)
-        assert np.array_equal(e.sent[finite], (codes / scale)[finite])
+def test_msamp_divides_a_kept_scale_once_more_and_inverts_it_at_infinity(format, workers, odd):
+    rng = np.random.default_rng(workers)
+    steps = [rng.standard_normal((workers, 40)) * 2.0 ** rng.integers(-30, 9) for _ in range(16)]
+    for i in (0, 3, 4, 8, 15):
+        steps[i] = np.zeros_like(steps[i])
+    for i in (1, 6, 7, 10):
+        steps[i][-1, 5] = odd
+    scale = np.float32(1)
+    done = run_steps(f"fp8_allreduce:{format},no_amax=msamp", steps)
+    for (e, after), x in zip(done, steps):
+        mean, scale = fp8_lm.allreduce(x, scale, format)
+        assert after == scale
+        finite = np.isfinite(x).all(axis=0)
+        codes = fp8_lm.cast(np.float32(x[:, finite]) * scale, format).astype(float)
+        assert np.array_equal(e.sent[:, finite], codes / float(after))
+        assert np.allclose(e.reduced[finite] / workers, mean[finite], rtol=1e-6, atol=0)
 
 
 def test_a_scale_of_zeros_stays_a_normal_number():
@@ -64,8 +59,10 @@ def test_workers_that_agree_on_the_least_scale_round_twice(seed):
     for step in range(3):
         own = [fp8_scale(np.abs(row).max(), 1, M) if row.any() else scale for row in x]
         scale = min(own)
-        first = np.stack([saturated(r.astype(float) * s, "e4m3fn") / s for r, s in zip(x, own)])
-        codes = saturated(first * scale, "e4m3fn")
+        buffers = np.stack([fp8_lm.cast(row * F32(s), "e4m3fn") for row, s in zip(x, own)])
+        codes = saturated(buffers / np.array(own)[:, None] * scale, "e4m3fn")
+        mean, least = fp8_lm.sharded_sum(buffers, np.array(own))
+        assert least == scale
         changed += int((codes != saturated(x.astype(float) * scale, "e4m3fn")).sum())
         e = apscope.exchange(
             "fp8_allreduce:e4m3fn,agree=scale,headroom=one",
@@ -77,7 +74,7 @@ def test_workers_that_agree_on_the_least_scale_round_twice(seed):
         state = e.state
         assert state["scale/x"][0] == scale
         assert np.array_equal(e.sent, codes / scale)
-        assert np.array_equal(e.reduced, fp8_sum(codes, "e4m3fn")[0] / scale)
+        assert np.array_equal(e.reduced / len(x), mean)
         x = np.roll(x, 1, axis=1) * np.float32(2)
     assert changed > 0
 
@@ -92,7 +89,7 @@ def test_equal_amaxes_round_once():
     assert np.array_equal(a.sent, b.sent) and np.array_equal(a.reduced, b.reduced)
 
 
-@pytest.mark.parametrize("share", [1e-5, 1e-3])
+@pytest.mark.parametrize("share", fp8_lm.MU_THRESHOLDS)
 def test_the_automatic_factor_halves_after_saturation_and_doubles_over_1000_steps(share):
     """By itself, in float64: mu S as float32, the codes that are M, and the next mu."""
     rng = np.random.default_rng(5)
@@ -112,9 +109,9 @@ def test_the_automatic_factor_halves_after_saturation_and_doubles_over_1000_step
         codes = saturated(x.astype(np.float64) * scale, "e4m3fn")
         if step % 50 == 0:
             assert np.array_equal(e.sent, codes / scale)
-        full = np.count_nonzero(np.abs(codes) == M) > share * x.size
-        halved += full
-        mu *= 0.5 if full else 2 ** (1 / 1000)
+        following = fp8_lm.next_mu(mu, fp8_lm.share_at_largest(codes), share)
+        halved += following < mu
+        mu = following
         assert np.isclose(state["mu/x"][0], mu, rtol=1e-12)
     assert halved > 0 and max(used) > 1.3
     # Between two halvings the factor doubles, in 1000 steps.
