@@ -199,9 +199,8 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
         }
         last = by_scale ? *std::ranges::min_element(own) : rule.scale(all, last, workers);
         double constant = 1.0;  // mu without auto_scaling, which is not kept
-        double& mu = scaling.share == 0.0
-                         ? constant
-                         : memory.mu.try_emplace(s.step.tensor, 1.0).first->second;
+        double& mu = scaling.share == 0.0 ? constant
+                                          : memory.mu.try_emplace(s.step.tensor, 1.0).first->second;
         const Decision d = scale_of(scaling.times(mu, last));
         theta.scale = d.scale;
         theta.scale_exponent = d.exponent;
