@@ -8,8 +8,10 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
+from apscope.studies.activation_scales import join_scales, layer_scale  # noqa: E402
 from apscope.train import AdaptiveLossScaling, FracTrain, Workers  # noqa: E402
 from docs.tools.method_claims import adaptive_loss_scaling as claim  # noqa: E402
+from tests.reference import adaptive_loss_scale as rule  # noqa: E402
 
 U_MAX, U_MIN = 65504.0, 2.0**-24
 QUANTILE = 0.0012533145  # sqrt(2) erfinv(1e-3), as ada-loss has it
@@ -313,3 +315,74 @@ def test_a_compiled_model_has_the_same_bits(kind):
         with kind(model):
             (g,) = torch.autograd.grad(model(x).sum(), model[0].weight, create_graph=True)
         g.sum().backward()
+
+
+@pytest.mark.parametrize("shapes", [((6, 8), (8, 5)), ((2, 4, 3, 3), (4, 2, 3, 3))])
+def test_a_layers_scale_is_the_references(shapes):
+    """The reference has fp32 moments, so only powers of two are equal bit for bit."""
+    rng = np.random.default_rng(5)
+    seen = set()
+    for _ in range(200):
+        g, w = (
+            (rng.standard_normal(s) * 2.0 ** rng.uniform(*sizes)).astype(np.float32)
+            for s, sizes in zip(shapes, ((-45, 14), (-12, 4)), strict=True)
+        )
+        arrived = 2.0 ** rng.integers(-3, 13)
+        wanted = rule.LayerScale().update(g, w, arrived)
+        assert layer_scale(g, w, cumulative=arrived, u_min=6e-8) == wanted
+        seen.add(float(wanted))
+        if g.ndim == 2:
+            l = rule.element_wise_range(g, w, 6e-8, U_MAX)
+            found = layer_scale(g, w, element_wise=True, u_min=6e-8, power_of_two=False)
+            assert found == pytest.approx(l, rel=3e-7)
+    assert min(seen) < 1 and 16 in seen and len(seen) > 6
+
+
+def test_a_join_is_the_references():
+    """The published loop also tries the first scale below 1/8."""
+    rng = np.random.default_rng(6)
+    outcomes = []
+    for _ in range(500):
+        tags = list(2.0 ** rng.integers(-3, 9, rng.integers(2, 5)))
+        tops = [t * 2.0 ** rng.integers(5, 22) for t in tags]
+        try:
+            outcomes.append(rule.join_scale(tops, tags, least=1 / 16))
+        except ValueError:
+            outcomes.append(None)
+            with pytest.raises(ValueError, match="does not fit"):
+                join_scales(tags, tops)
+        else:
+            assert join_scales(tags, tops) == outcomes[-1]
+    assert None in outcomes and 1 / 16 in outcomes and max(filter(None, outcomes)) > 1
+
+
+def test_three_passes_of_a_chain_are_the_references():
+    """Kept scales, the first scale among the bounds, gradients stored in fp16."""
+    rng = np.random.default_rng(7)
+    w = [grid(rng, (8, 8), 4) / 4 for _ in range(4)]
+    own = [rule.LayerScale(every=2) for _ in w]
+    scales = AdaptiveLossScaling(model := chain(w), "fp16", u_min=6e-8, every=2, stored="fp16")
+    seen = []
+    for start, size in ((1.0, 1e-6), (256.0, 1e-3), (2.0**12, 1e-7)):
+        x, outer = grid(rng, (4, 8), 3), size * rng.standard_normal((4, 8))
+        scales.start = start
+        model.zero_grad()
+        with scales:
+            y = model(torch.from_numpy(x))
+        (y * torch.from_numpy(outer)).sum().backward()
+        active = [x]
+        for one in w[:-1]:
+            active.append(np.maximum(active[-1] @ one.T, 0.0))
+        g, arrived = fp16(outer * start), start
+        layers = [m for m in model if isinstance(m, nn.Linear)]
+        for i in reversed(range(len(w))):
+            stored = rule.unscaled(fp16(g.T @ active[i]), arrived)
+            assert np.array_equal(layers[i].weight.grad.numpy(), stored)
+            if i:
+                l = float(own[i].update(g, w[i], arrived))
+                seen.append(l)
+                g = np.where(active[i] > 0, fp16(fp16(g * l) @ w[i]), 0.0)
+                arrived *= l
+        assert [s.scale for s in scales.layers][:-1] == seen[-3:]
+        assert scales.layers[-1].arrived == arrived
+    assert min(seen) < 1 < max(seen)
