@@ -106,7 +106,7 @@ def cast_range(g: np.ndarray, u_min: float, u_max: float, lognormal: bool = Fals
         size = size[size > 0]
         if size.size == 0:
             return 1.0
-        mean, std = moments(np.log(size))
+        mean, std = moments(np.log(size.astype(np.float64)))
         l = math.exp(math.log(u_min) - float(mean) - float(std) * NormalDist().inv_cdf(SHARE))
     else:
         sigma = moments(g)[1] if g.size else F(0)

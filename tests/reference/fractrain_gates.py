@@ -61,9 +61,9 @@ def running(old: float, new: float, momentum: float = 0.9, updates: int = 1) -> 
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:
-    """Softmax of every row, fp32."""
+    """Softmax of every row, fp32; the exponentials are computed in fp64 and rounded once."""
     x = np.asarray(logits, F)
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    e = np.exp((x - x.max(axis=-1, keepdims=True)).astype(np.float64)).astype(F)
     return e / e.sum(axis=-1, keepdims=True, dtype=F)
 
 
@@ -94,6 +94,24 @@ def mixed_gradients(
     of_mask = np.stack([(flat * c.reshape(flat.shape)).sum(axis=1) for c in candidates], axis=1)
     shape = mask.shape[:1] + (1,) * (gradient.ndim - 1)
     return of_mask, np.stack([mask[:, k].reshape(shape) * gradient for k in range(mask.shape[1])])
+
+
+def summed_gradients(
+    mask: np.ndarray, gradient: np.ndarray, widths: list[int], uniforms: np.ndarray
+) -> np.ndarray:
+    """Inside every convolution on ImageNet: the gradient of its output, the sum over k of
+    mask[:, k] gradient, quantized with width k by the extremes of all samples. A zero of a sample
+    that did not choose k need not be a value of the grid, so it receives noise. uniforms: one array
+    per width."""
+    shape = mask.shape[:1] + (1,) * (gradient.ndim - 1)
+    parts = [
+        whole(mask[:, k].reshape(shape) * np.asarray(gradient, F), bits, uniforms[k])
+        for k, bits in enumerate(widths)
+    ]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
 
 
 #: Candidate widths: (inputs, gradients) of CIFAR and of ImageNet.

@@ -188,7 +188,8 @@ def exchange(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of one chunk of all workers, rows (W, n), u (W, 2, d): the mean that all decode, every
     worker's own decoded message (what error feedback subtracts), and the codes. The scale is the
-    largest norm over the workers, before padding and rotation, over sqrt(d); W g is below 256."""
+    largest norm over the workers, before padding and rotation, over sqrt(d), d the padded length,
+    an assumption; W g is below 256."""
     rows = np.asarray(rows, np.float32)
     workers, n = rows.shape
     t, g = np.float32(threshold(q)), table[-1]

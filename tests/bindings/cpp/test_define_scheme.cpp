@@ -161,7 +161,7 @@ TEST(CppDefineScheme, ClosedMomentsReachTheResults) {
     };
     define_scheme("short_moments", parts);
     EXPECT_EQ(error_of([] { exchanged("short_moments"); }),
-              "scheme 'short_moments': encode gave 0 biases where 4 belong");
+              "scheme 'short_moments': encode gave 0 biases where 4 belong, of x at step 0");
 }
 
 TEST(CppDefineScheme, ReplaysAndTrainsAsItExchanges) {

@@ -59,6 +59,15 @@ def test_a_mixture_and_its_gradients():
     assert of_candidates.tolist() == [[[1, 1], [0, 0]], [[0, 0], [1, 2]]]
 
 
+def test_other_widths_add_noise_without_bias():
+    mask, g = F([[1, 0], [0, 1]]), F([[7, -0.5], [1, -1]])
+    draws = np.random.default_rng(0).random((2000, 2, 2, 2))
+    found = np.stack([ft.summed_gradients(mask, g, [3, 8], u) for u in draws])
+    assert found.mean(axis=0) == pytest.approx(g, abs=0.05)
+    assert found[:, 0, 0].std() < 0.01  # an end of the grid of 3 bits; of 8 bits, 0 is no value
+    assert found[:, 1, 0].std() > 0.1  # 3 bits from -0.5 to 7 have no 0
+
+
 def test_costs_by_hand():
     for (a, g), expected in zip(zip(*ft.CIFAR), [1.76, 2.08, 2.60, 3.39, 4.69], strict=True):
         one = np.array([[[1.0]]])

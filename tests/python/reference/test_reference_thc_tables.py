@@ -42,7 +42,7 @@ def test_the_search_finds_what_enumeration_finds():
 def test_a_cell_is_its_integral():
     x = np.linspace(-0.3, 1.1, 200001)
     density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
-    integral = np.trapezoid((x + 0.3) * (1.1 - x) * density, x)
+    integral = ((x + 0.3) * (1.1 - x) * density).sum() * (x[1] - x[0])  # 0 at both ends
     assert thc.cell(-0.3, 1.1) == pytest.approx(integral, rel=1e-9)
 
 
