@@ -3,8 +3,11 @@
 #pragma once
 
 #include <array>
+#include <optional>
+#include <string_view>
 
-#include "core/named_formats.h"
+#include "format_syntax.h"
+#include "named_formats.h"
 
 namespace apscope {
 
@@ -56,5 +59,17 @@ inline constexpr auto named_format_table = std::to_array<NamedFormat>({
     {"binary8p1uf", "", "IEEE P3109 scale", make_p3109(8, 1, false, false)},
     {"binary4p2sf", "", "IEEE P3109", make_p3109(4, 2, true, false)},
 });
+
+namespace detail {
+
+// The format to which the table gives a name or an alias.
+constexpr std::optional<FloatFormat> format_in_table(std::string_view name) {
+    for (const NamedFormat& row : named_format_table) {
+        if (row.name == name || lists_word(row.aliases, name)) return row.format;
+    }
+    return std::nullopt;
+}
+
+}  // namespace detail
 
 }  // namespace apscope

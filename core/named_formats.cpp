@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/format_rules.h"
+#include "core/format_syntax.h"
 #include "core/limits.h"
 #include "core/named_format_table.h"
 #include "core/nearest_names.h"
@@ -31,66 +33,7 @@ std::vector<std::string_view> all_names() {
     return names;
 }
 
-using detail::lists_word;
-
-// Reads tokens from the front of a name.
-struct Tokens {
-    std::string_view rest;
-
-    bool take(std::string_view word) {
-        if (!rest.starts_with(word)) return false;
-        rest.remove_prefix(word.size());
-        return true;
-    }
-    // Removes `word` and the number after it, and returns the number; without both, removes
-    // nothing.
-    template <class Integer = int>
-    std::optional<Integer> take_number(std::string_view word) {
-        Tokens ahead = *this;
-        if (!ahead.take(word)) return std::nullopt;
-        const std::optional<Integer> value = detail::take_number<Integer>(ahead.rest);
-        if (value) *this = ahead;
-        return value;
-    }
-};
-
-std::optional<FloatFormat> parse_p3109(std::string_view name) {
-    Tokens t{name};
-    const auto bits = t.take_number("binary");
-    const auto precision = t.take_number("p");
-    if (!bits || !precision || *bits > 64 || *precision > 64) return std::nullopt;
-    const bool is_signed = t.take("s");
-    if (!is_signed && !t.take("u")) return std::nullopt;
-    const bool extended = t.take("e");
-    if ((!extended && !t.take("f")) || !t.rest.empty()) return std::nullopt;
-    return make_p3109(*bits, *precision, is_signed, extended);
-}
-
-std::optional<FloatFormat> parse_general(std::string_view name) {
-    Tokens t{name};
-    const auto exponent_bits = t.take_number("e");
-    const auto mantissa_bits = t.take_number("m");
-    if (!exponent_bits || !mantissa_bits) return std::nullopt;
-    if (*exponent_bits < 0 || *exponent_bits > 99 || *mantissa_bits < 0 || *mantissa_bits > 99)
-        return std::nullopt;
-    Specials specials = Specials::ieee;
-    if (t.take("fnuz")) specials = Specials::fnuz;
-    else if (t.take("fn")) specials = Specials::fn;
-    else if (t.take("finite")) specials = Specials::finite;
-    FloatFormat f = make_format(*exponent_bits, *mantissa_bits, specials, !t.take("u"));
-    if (const auto bias = t.take_number("b")) f = with_bias(f, *bias);
-    if (t.take("nosub")) f.subnormals = false;
-    else if (const auto exponent = t.take_number("sub")) f.subnormal_exponent = *exponent;
-    if (t.take("zero1")) f.zero = Zero::single;
-    else if (t.take("zero0")) f.zero = Zero::none;
-    if (t.take("nannz")) f.nan_at_negative_zero = true;
-    else if (const auto codes = t.take_number<std::uint64_t>("nan")) f.nan_codes = *codes;
-    if (t.take("noinf")) f.has_infinity = false;
-    else if (t.take("inf")) f.has_infinity = true;
-    if (t.take("eventies")) f.even_code_ties = true;
-    if (!t.rest.empty()) return std::nullopt;
-    return f;
-}
+using Tokens = detail::NameTokens;
 
 // The correct spelling of a general name whose words are in another order, such as e3m4b6fn; empty
 // for other names.
@@ -110,7 +53,7 @@ std::string reordered(std::string_view name) {
     }
     const std::string right = "e" + std::to_string(*exponent_bits) + "m" +
                               std::to_string(*mantissa_bits) + specials + unsigned_word + bias;
-    return right != name && parse_general(right) ? right : "";
+    return right != name && detail::read_general_name(right) ? right : "";
 }
 
 // The lower-case spelling of a general or P3109 name in capitals, such as E3M4FN; empty for other
@@ -120,7 +63,8 @@ std::string general_in_capitals(std::string_view name) {
     const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
     const bool in_capitals =
         name.size() <= 64 && lower.size() == name.size() && std::ranges::any_of(name, is_capital);
-    return in_capitals && (parse_general(lower) || parse_p3109(lower)) ? lower : "";
+    const bool is_name = detail::read_general_name(lower) || detail::read_p3109_name(lower);
+    return in_capitals && is_name ? lower : "";
 }
 
 FloatFormat cfloat8(int exponent_bits, int bias) {
@@ -151,24 +95,10 @@ std::optional<FloatFormat> parse_family(std::string_view name) {
     return make_format(*exponent_bits, *mantissa_bits, Specials::finite);
 }
 
-// Returns whether the table gives `name` to a format other than `f`. In the table, e2m1fn is OCP's
-// format, without NaN, and e8m0 is OCP's scale format.
-bool means_another(std::string_view name, const FloatFormat& f) {
-    for (const NamedFormat& row : named_format_table) {
-        if (row.name == name || lists_word(row.aliases, name)) return row.format != f;
-    }
-    return false;
-}
-
-// Refuses a name such as e3m2fnb3. A reader may expect e3m2fn, because 3 is the usual bias, but in
-// the table e3m2fn is a format with other special values.
+// Refuses a name of the general form in which a reader may expect another format of the table.
 void refuse_usual_bias(std::string_view name, const FloatFormat& f) {
-    const std::size_t at = name.rfind('b');
-    if (at == std::string_view::npos || name.find_first_not_of("0123456789", at + 1) != name.npos)
-        return;
-    const std::string_view plain = name.substr(0, at);
-    const std::optional<FloatFormat> without = parse_general(plain);
-    if (!without || *without != f || !means_another(plain, f)) return;
+    if (!detail::has_needless_bias(name, f)) return;
+    const std::string_view plain = name.substr(0, name.rfind('b'));
     const FloatFormat other = parse_format(plain);
     const auto described = [](const FloatFormat& g) {
         const std::uint64_t codes = g.nan_codes + (g.nan_at_negative_zero ? 1 : 0);
@@ -219,7 +149,8 @@ std::string general_name(const FloatFormat& f) {
         else if (f.nan_codes != base.nan_codes) append("nan", f.nan_codes);
         if (f.has_infinity != base.has_infinity) name += f.has_infinity ? "inf" : "noinf";
         if (f.even_code_ties) name += "eventies";
-        if (!means_another(name, f) && (best.empty() || name.size() < best.size())) best = name;
+        if (!detail::means_another(name, f) && (best.empty() || name.size() < best.size()))
+            best = name;
     }
     return best;
 }
@@ -247,10 +178,8 @@ std::string FloatFormat::name() const {
 }
 
 FloatFormat parse_format(std::string_view name) {
-    for (const NamedFormat& row : named_format_table) {
-        if (row.name == name || lists_word(row.aliases, name)) return row.format;
-    }
-    std::optional<FloatFormat> f = parse_p3109(name);
+    if (const auto known = detail::format_in_table(name)) return *known;
+    std::optional<FloatFormat> f = detail::read_p3109_name(name);
     if (!f) f = parse_family(name);
     const auto of_name = [&](auto&& step) {
         try {
@@ -259,7 +188,7 @@ FloatFormat parse_format(std::string_view name) {
             throw error("format '" + detail::limits::clipped(name) + "': " + refused.what());
         }
     };
-    if (!f) of_name([&] { f = parse_general(name); });
+    if (!f) of_name([&] { f = detail::read_general_name(name); });
     if (!f) {
         if (const auto* meant = detail::formats_meant(name); meant != nullptr) {
             throw error("the format name '" + detail::limits::clipped(name) +
@@ -276,11 +205,11 @@ FloatFormat parse_format(std::string_view name) {
         const std::string right = name.size() <= 64 ? reordered(name) : "";
         const std::string near = right.empty() ? detail::did_you_mean(name, all_names())
                                                : "; did you mean " + right + "?";
-        throw error(
-            "unknown format '" + detail::limits::clipped(name) + "'" +
-            (near.empty()
-                 ? "; use a name from `apscope formats` or e<E>m<M>[fn|fnuz|finite][u][b<bias>]"
-                 : near));
+        throw error("unknown format '" + detail::limits::clipped(name) + "'" +
+                    (near.empty()
+                         ? "; use a name from `apscope formats` (C++: named_formats()), or "
+                           "e<E>m<M>[fn|fnuz|finite][u][b<bias>]"
+                         : near));
     }
     of_name([&] { validate(*f); });
     refuse_usual_bias(name, *f);

@@ -103,15 +103,6 @@ std::string folded(std::string_view word) {
     return out;
 }
 
-bool lists_word(std::string_view words, std::string_view word) {
-    while (!words.empty()) {
-        const std::size_t end = std::min(words.find(' '), words.size());
-        if (words.substr(0, end) == word) return !word.empty();
-        words.remove_prefix(std::min(end + 1, words.size()));
-    }
-    return false;
-}
-
 std::string format_spelling(std::string_view word) {
     if (word.size() > 64 || formats_meant(word) != nullptr) return "";
     if (const auto meant = meant_by(spellings, word); !meant.empty()) return std::string(meant);

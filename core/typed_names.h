@@ -6,13 +6,12 @@
 #include <string>
 #include <string_view>
 
+#include "core/format_syntax.h"
+
 namespace apscope::detail {
 
 // The word in lower case, without separators: FP8-E4M3 and fp8_e4m3 become equal.
 std::string folded(std::string_view word);
-// Returns whether a list of words separated by spaces contains `word`.
-bool lists_word(std::string_view words, std::string_view word);
-
 // Folded words, separated by spaces, and their common meaning.
 struct Words {
     std::string_view words, meant;

@@ -10,30 +10,20 @@ namespace apscope::detail {
 
 namespace {
 
-// Computes the errors and the references, and adds the squares of x and y to their sums. A pair
-// that is not finite counts as two zeros.
+// Computes the errors, the references and the results, and adds the squares of x and y to their
+// sums. A pair that is not finite counts as two zeros.
 struct FinitePairs {
     static APSCOPE_INLINE void run(const double* x, const double* y, std::size_t count,
-                                   double* error, double* reference, double* squares_of_x,
-                                   double* squares_of_y) {
+                                   double* error, double* reference, double* result,
+                                   double* squares_of_x, double* squares_of_y) {
         for (std::size_t i = 0; i < count; ++i) {
             const double e = y[i] - x[i];
             const bool finite = e - e == 0.0;
             error[i] = finite ? e : 0.0;
             reference[i] = finite ? x[i] : 0.0;
+            result[i] = finite ? y[i] : 0.0;
             squares_of_x[i] += finite ? x[i] * x[i] : 0.0;
             squares_of_y[i] += finite ? y[i] * y[i] : 0.0;
-        }
-    }
-};
-
-// Computes the two updates of SGD, which are the reference and the result.
-struct Updates {
-    static APSCOPE_INLINE void run(const double* reference, const double* error, std::size_t count,
-                                   double* of_reference, double* of_result) {
-        for (std::size_t i = 0; i < count; ++i) {
-            of_reference[i] = reference[i];
-            of_result[i] = reference[i] + error[i];
         }
     }
 };
@@ -70,7 +60,7 @@ void WindowSums::stand_for_whole(double elements) {
 
 std::size_t ErrorWindows::bytes(std::size_t elements) {
     // Windows of one step need no sums; all lengths share the sums of squares.
-    const std::size_t of_length = 2 * elements + noise_blocks_of(elements);
+    const std::size_t of_length = 3 * elements + noise_blocks_of(elements);
     return ((window_lengths.size() - 1) * of_length + 2 * elements) * sizeof(double);
 }
 
@@ -93,6 +83,7 @@ void ErrorWindows::start_step(std::int64_t step, std::size_t elements) {
         length.sums.sgd = length.sums.adam = {0.0, 0.0, 0.0};
         length.error.assign(elements, 0.0);
         length.reference.assign(elements, 0.0);
+        length.result.assign(elements, 0.0);
         length.noise.assign(noise_blocks_of(elements), 0.0);
     }
 }
@@ -112,15 +103,14 @@ void ErrorWindows::end_step() {
 }
 
 void ErrorWindows::add_updates(Length& length, std::size_t first, std::size_t count) {
-    of_reference_.resize(count);
-    of_result_.resize(count);
-    double *u = of_reference_.data(), *v = of_result_.data();
+    // The updates of SGD. Adam's take their place below: the window ends here, and the next one
+    // begins with new sums.
+    double *u = length.reference.data() + first, *v = length.result.data() + first;
     const auto add_to = [&](UpdateSums& sums) {
         simd::run<SumOfProducts>(u, v, count, &sums.product);
         simd::run<SumOfProducts>(u, u, count, &sums.squared_reference);
         simd::run<SumOfProducts>(v, v, count, &sums.squared_result);
     };
-    simd::run<Updates>(length.reference.data() + first, length.error.data() + first, count, u, v);
     add_to(length.sums.sgd);
     simd::run<DivideByRoots>(reference_squares_.data() + first, count, u);
     simd::run<DivideByRoots>(result_squares_.data() + first, count, v);
@@ -134,16 +124,19 @@ void ErrorWindows::add(std::int64_t step, std::size_t elements, std::size_t firs
     const std::size_t count = result.size(), block = first / noise_block;
     error_.resize(count);
     reference_.resize(count);
+    result_.resize(count);
     simd::run<FinitePairs>(reference.data(), result.data(), count, error_.data(), reference_.data(),
-                           reference_squares_.data() + first, result_squares_.data() + first);
+                           result_.data(), reference_squares_.data() + first,
+                           result_squares_.data() + first);
     for (Length& length : lengths_) {
         length.overflows = length.overflows || overflows;
         std::span<const double> error = error_, of_blocks = noise;
         if (length.sums.steps > 1) {
             double *e = length.error.data() + first, *x = length.reference.data() + first,
-                   *n = length.noise.data() + block;
+                   *y = length.result.data() + first, *n = length.noise.data() + block;
             for (std::size_t i = 0; i < count; ++i) e[i] += error_[i];
             for (std::size_t i = 0; i < count; ++i) x[i] += reference_[i];
+            for (std::size_t i = 0; i < count; ++i) y[i] += result_[i];
             for (std::size_t b = 0; b < noise.size(); ++b) n[b] += noise[b];
             error = {e, count};
             of_blocks = {n, noise.size()};

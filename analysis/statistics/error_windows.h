@@ -67,8 +67,9 @@ private:
     // The windows of one length.
     struct Length {
         int done = 0;  // number of finished steps of the current window
-        // Sums over the steps of the window, per element or noise block.
-        Buffer<double> error, reference, noise;
+        // Sums over the steps of the window, per element or noise block. The results have sums of
+        // their own: reference + error is not exactly 0 where results cancel.
+        Buffer<double> error, reference, result, noise;
         bool overflows = false;
         WindowSums sums;
         OverNoise over;
@@ -82,10 +83,8 @@ private:
     std::array<Length, window_lengths.size()> lengths_;
     // Sums of squares per element, over all steps so far.
     Buffer<double> reference_squares_, result_squares_;
-    int steps_ = 0;                     // number of steps so far
-    Buffer<double> error_, reference_;  // errors and references of the current block
-    // The optimizer's updates for the current block.
-    Buffer<double> of_reference_, of_result_;
+    int steps_ = 0;                              // number of steps so far
+    Buffer<double> error_, reference_, result_;  // of the current block
 };
 
 // The windows of every reduction of a tensor by a scheme, in the order in which they are added.

@@ -107,6 +107,7 @@ class _Window:
     error: dict[str, np.ndarray] = field(default_factory=dict)  # of e
     noise: dict[str, np.ndarray] = field(default_factory=dict)
     mean: dict[str, np.ndarray] = field(default_factory=dict)
+    result: dict[str, np.ndarray] = field(default_factory=dict)
     total_error: float = 0.0
     total_noise: float = 0.0
     blocks: _Logarithms = field(default_factory=_Logarithms)
@@ -120,18 +121,19 @@ class _Window:
         for name, of_one in errors.items():
             if self.steps == 0:
                 self.error[name], self.noise[name] = of_one.error.copy(), of_one.noise.copy()
-                self.mean[name] = of_one.mean.copy()
+                self.mean[name], self.result[name] = of_one.mean.copy(), of_one.result.copy()
             else:
                 self.error[name] += of_one.error
                 self.noise[name] += of_one.noise
                 self.mean[name] += of_one.mean
+                self.result[name] += of_one.result
         self.steps += 1
         if self.steps == self.k:
             self._close(moments)
             self.steps = 0
 
     def _close(self, moments: _Moments) -> None:
-        exact, turned = self.mean, {n: m + self.error[n] for n, m in self.mean.items()}
+        exact, turned = self.mean, self.result
         for name, mean in exact.items():
             self.layers.add([(mean, turned[name])])
         self.model.add((mean, turned[name]) for name, mean in exact.items())

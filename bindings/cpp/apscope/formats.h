@@ -3,9 +3,11 @@
 
 #include <iosfwd>
 #include <string_view>
+#include <type_traits>
 
 #include "core/block_format.h"
 #include "core/float_format.h"
+#include "core/format_rules.h"
 #include "core/named_formats.h"
 #include "core/projection.h"
 #include "export.h"
@@ -20,9 +22,14 @@ namespace apscope {
 /// @param name  A name of the table (`bf16`, `float8_e4m3fn`, ...; `apscope formats` prints it), a
 ///              P3109 name (`binary8p3se`) or the general form `e<E>m<M>` with suffixes, such as
 ///              `e4m3fn` or `e5m10b20`.
-/// @throws std::invalid_argument  The name is unknown or ambiguous; the message names the
-///                                candidates.
-[[nodiscard]] inline FloatFormat format(std::string_view name) { return parse_format(name); }
+/// A constant expression for a name of the table, of P3109 or of the general form in its exact
+/// spelling: `constexpr auto e4m3fn = apscope::format("e4m3fn");`. There a wrong name does not
+/// compile.
+///
+/// @throws apscope::error  The name is unknown or ambiguous; the message names the candidates.
+[[nodiscard]] constexpr FloatFormat format(std::string_view name) {
+    return std::is_constant_evaluated() ? detail::constant_format(name) : parse_format(name);
+}
 
 /// The block format with this name: `mxfp8_e4m3`, `nvfp4`, `bfp:<bits>:<block>` or
 /// `blocks:<element>`, each followed by any of

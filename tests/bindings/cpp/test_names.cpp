@@ -18,6 +18,11 @@ namespace {
 
 using namespace apscope;
 
+// Names are constant expressions.
+static_assert(format("e4m3fn").largest() == 448 && format("ofp8_e4m3") == format("e4m3fn"));
+static_assert(format("e5m10b20").bias == 20 && format("e4m0b-3").bias == -3);
+static_assert(format("binary8p3se").precision() == 3 && format("e3m4nan2inf").nan_codes == 2);
+
 const std::vector<float> numbers = {0.5f, 1, 2, 3};
 
 std::string printed(const auto& value) {

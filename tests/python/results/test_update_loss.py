@@ -170,6 +170,19 @@ def test_a_lost_layer_counts_by_its_share_of_the_update(tmp_path):
     assert by.to_dict() == {("t", "large"): 0, ("t", "small"): 1}
 
 
+def test_results_that_cancel_have_no_direction(tmp_path):
+    """Sums of results that are exactly 0; the errors and references they are made of are not."""
+    of_steps = (0.8123, 0.9047, 1.1711), (-0.9312, -1.1001, -0.8529), (0.0101, 0.0203, 0.0307)
+    trace = record(
+        tmp_path / "t", [{"layer": np.array([row, row], np.float32)} for row in of_steps]
+    )
+    results = apscope.replay(trace, "none:e2m1fn", topology="ring", persistence=True)
+    wanted = of_trace(apscope.open_trace(trace), "none:e2m1fn", "ring")
+    for optimizer in OPTIMIZERS:
+        assert results.summary(optimizer=optimizer)["update_loss_3"].item() == 1
+        assert wanted[OF_TRAINING[optimizer].format(3)] == 1
+
+
 # ---- Which optimizer ----------------------------------------------------------------------------
 
 

@@ -11,6 +11,8 @@ CASES: list[Case] = [
     Case("qsgd:norm=max,code=delta,random_bits=9", order=False),
     Case("terngrad", order=False),
     Case("terngrad:clip=0,random_bits=8", order=False),
+    Case("three_lc"),
+    Case("three_lc:sparsity=1.75,rounding=stochastic,random_bits=8", order=False),
     Case("zipml", order=False),
     Case("zipml:levels=3,bucket=17,method=exact", order=False),
     Case("zipml:levels=5,method=fast,random_bits=5", order=False),
