@@ -43,6 +43,7 @@ __all__ = [
     "QSGD",
     "Stochastic",
     "TernGrad",
+    "ThreeLC",
     "ZipML",
     "Birder",
     "Multipoint",
@@ -52,6 +53,7 @@ __all__ = [
     "Residual",
     "FFTSparse",
     "IntegerAllReduce",
+    "OkTopk",
     "PowerSGD",
     "RandomK",
     "THC",
@@ -370,6 +372,16 @@ class Stochastic(Scheme):
 class TernGrad(Scheme):
     def __init__(self, *, clip: float = 2.5, random_bits: int = 32) -> None: ...
 
+class ThreeLC(Scheme):
+    def __init__(
+        self,
+        *,
+        sparsity: float = 1,
+        projection: Projection | None = None,
+        rounding: _Rounding = "nearest",
+        random_bits: int = 32,
+    ) -> None: ...
+
 class ZipML(Scheme):
     def __init__(
         self,
@@ -415,6 +427,9 @@ class IntegerAllReduce(Scheme):
         sum_overflow: str = "wrap",
         random_bits: int = 32,
     ) -> None: ...
+
+class OkTopk(Scheme):
+    def __init__(self, *, keep: float = 0.01, warmup: int = 512, threshold_period: int = 32, region_period: int = 64) -> None: ...
 
 class PowerSGD(Scheme):
     def __init__(self, *, rank: int = 2) -> None: ...
