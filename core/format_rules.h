@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/float_format.h"
-#include "core/format_syntax.h"
-#include "core/named_format_table.h"
+#include "float_format.h"
+#include "format_syntax.h"
+#include "named_format_table.h"
 
 namespace apscope::detail {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "core/float_format.h"
+#include "float_format.h"
 
 namespace apscope::detail {
 

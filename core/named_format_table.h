@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
-#include "core/format_syntax.h"
-#include "core/named_formats.h"
+#include "format_syntax.h"
+#include "named_formats.h"
 
 namespace apscope {
 

@@ -1,7 +1,7 @@
 // three_lc: signs or zeros times a multiple of the worker's largest magnitude, packed without loss.
 //
 //      M = sparsity max |g|        an fp32 number; 1 <= sparsity < 2
-//      q = round(g / M)            -1, 0 or 1: to nearest, ties to 0, or stochastic
+//      q = round(g / M)            -1, 0 or 1: to nearest, ties to even (0), or stochastic
 //      y = M q
 //
 // A larger sparsity gives more zeros. Five codes fill a byte, and a run of zero bytes is one byte
@@ -56,7 +56,7 @@ void encode(const RowPiece& p, const Ternary& how, Message& m) {
 }
 
 SchemeParts parts_of(const SchemeArguments& arguments) {
-    constexpr std::array<std::string_view, 2> rules{"nearest", "stochastic"};
+    constexpr std::array<std::string_view, 2> rules{"ties_to_even", "stochastic"};
     const Ternary how{arguments.number("sparsity", 1.0, 1.999),
                       arguments.one_of<LevelRule>("rounding", rules),
                       static_cast<int>(arguments.integer("random_bits", 1, 53))};
@@ -79,7 +79,7 @@ SchemeDefinition three_lc_definition() {
             .source = "Lim, Andersen and Kaminsky, 3LC, MLSys 2019 (arXiv:1802.07389)",
             .needs = "gradients",
             .keys = {{"sparsity", "1", "the scale over the largest magnitude, 1 to 1.999"},
-                     {"rounding", "nearest", "nearest (ties to 0) or stochastic"},
+                     {"rounding", "ties_to_even", "ties_to_even or stochastic"},
                      {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
             .build = parts_of};
 }

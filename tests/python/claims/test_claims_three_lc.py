@@ -1,39 +1,26 @@
-"""3LC: the formula, the bytes, and what a sparsity above 1 does."""
+"""3LC: the formula and the bytes of a reference, and what a sparsity above 1 does."""
 
 import numpy as np
 import pytest
 
 import apscope
 from tests.python.one_bit_claims import middle
+from tests.reference import three_lc
 
-SPARSITIES = (1, 1.5, 1.999)
-
-
-def decoded(payload, n):
-    """The digits -1, 0, 1 of a payload: runs first, then five base-3 digits a byte."""
-    values = []
-    for byte in payload:
-        values += [121] * (byte - 241) if byte > 242 else [byte]
-    digits = [value // 3**place % 3 - 1 for value in values for place in (4, 3, 2, 1, 0)]
-    assert len(values) == -(-n // 5) and not any(digits[n:])
-    return digits[:n]
-
-
-def nearest(row, sparsity):
-    scale = float(np.float32(sparsity * float(np.abs(row).max())))
-    return scale * np.where(np.abs(row.astype(float)) > scale / 2, np.sign(row.astype(float)), 0)
+SPARSITIES = (1, 1.5, 1.9375)  #: fp32 numbers, as the reference's
 
 
 @pytest.mark.parametrize("sparsity", SPARSITIES)
 def test_the_formula(trace, sparsity):
     for _, g in middle(trace):
         e = apscope.exchange(f"three_lc:sparsity={sparsity}", g)
-        expected = np.stack([nearest(row, sparsity) for row in g.reshape(len(g), -1)])
-        assert np.array_equal(e.sent.reshape(expected.shape), expected)
+        for row, sent in zip(g, e.sent, strict=True):
+            scale = three_lc.scale(row, sparsity)
+            assert np.array_equal(sent, scale * three_lc.nearest(row, scale).astype("f4"))
         assert e.reduction == "gather" and e.side_bits == [32] * len(g)
 
 
-@pytest.mark.parametrize("rounding", ["nearest", "stochastic"])
+@pytest.mark.parametrize("rounding", ["ties_to_even", "stochastic"])
 @pytest.mark.parametrize("n", [1, 4, 5, 6, 69, 70, 71, 1000])
 def test_the_payload_is_the_codes(rounding, n):
     random = np.random.default_rng(n)
@@ -42,8 +29,9 @@ def test_the_payload_is_the_codes(rounding, n):
     g[2, : n // 2] = 0
     e = apscope.exchange(f"three_lc:rounding={rounding}", g)
     for row, sent, payload, bits in zip(g, e.sent, e.payload, e.payload_bits, strict=True):
-        scale = float(np.abs(row).max())
-        assert np.array_equal(scale * np.array(decoded(payload, n)), sent)
+        scale = three_lc.scale(row)
+        assert np.array_equal(three_lc.decoded(list(payload), n, scale), sent)
+        assert list(payload) == three_lc.message(np.sign(sent))
         assert bits == 8 * len(payload) <= 8 * -(-n // 5)
     assert e.payload_bits[1] == 8 * -(-n // 70)  # a tensor of zeros
 
@@ -66,7 +54,10 @@ def test_stochastic_rounding_is_qsgd_of_one_level(trace):
         row = g[:1]
         ours, qsgd = (
             apscope.exchange(spec, row)
-            for spec in ("three_lc:rounding=stochastic", f"qsgd:levels=1,norm=max,bucket={row.size}")
+            for spec in (
+                "three_lc:rounding=stochastic",
+                f"qsgd:levels=1,norm=max,bucket={row.size}",
+            )
         )
         amax = float(np.abs(row).max())
         assert np.allclose(ours.variance, qsgd.variance, rtol=0, atol=2**-31 * amax**2)
