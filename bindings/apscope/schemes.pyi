@@ -378,7 +378,7 @@ class ThreeLC(Scheme):
         *,
         sparsity: float = 1,
         projection: Projection | None = None,
-        rounding: _Rounding = "nearest",
+        rounding: _Rounding = "ties_to_even",
         random_bits: int = 32,
     ) -> None: ...
 
