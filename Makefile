@@ -201,6 +201,7 @@ docs: .stamps/docs
 picture: out/report.html
 	$(VENV)/python -m docs.tools.picture out docs/picture.svg
 	$(VENV)/python -m docs.tools.quickreduce docs/quickreduce.png
+	$(VENV)/python -m docs.tools.fractrain_gates docs/fractrain_gates.png
 	$(VENV)/python -m docs.tools.report_picture out/report.html
 
 tables: .stamps/installed

@@ -44,6 +44,10 @@ EVERYWHERE = {
 APART = {
     **{(name, "bucket"): "int | str" for name in ("APS", "CurrentScaling", "FP8TwoShot")},
     ("CPD", "input_cast"): "bool | str",
+    **{
+        ("DynamicLossScaling", name): 'float | Literal["none"]'
+        for name in ("min_scale", "max_scale")
+    },
     ("FP8TwoShot", "group"): 'int | Literal["row"]',
     ("FP8TwoShot", "overflow"): 'Literal["pytorch", "saturate", "ieee"]',
     ("IntegerAllReduce", "rounding"): 'Literal["ties_to_even", "stochastic"]',

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <limits>
+#include <ranges>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -15,14 +16,19 @@
 
 namespace apscope::detail {
 
+// Such as "(2, 3)", and "(2,)" of one length.
+std::string shape_text(const std::ranges::sized_range auto& lengths) {
+    std::string text;
+    for (const auto length : lengths) text += (text.empty() ? "(" : ", ") + std::to_string(length);
+    return (text.empty() ? "(" : text) + (std::ranges::size(lengths) == 1 ? ",)" : ")");
+}
+
 // Throws with the message "WHAT (2, -3) REASON".
 template <std::integral Length>
 [[noreturn]] void refuse_lengths(std::string_view what, std::span<const Length> lengths,
                                  std::string_view reason) {
-    std::string text(what);
-    for (std::size_t i = 0; i < lengths.size(); ++i)
-        text += (i == 0 ? " (" : ", ") + std::to_string(lengths[i]);
-    throw std::invalid_argument(text + ") " + std::string(reason));
+    throw std::invalid_argument(std::string(what) + " " + shape_text(lengths) + " " +
+                                std::string(reason));
 }
 
 // The product of the lengths; 1 if there are no lengths. Throws std::invalid_argument for a

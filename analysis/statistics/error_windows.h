@@ -83,7 +83,7 @@ private:
     std::array<Length, window_lengths.size()> lengths_;
     // Sums of squares per element, over all steps so far.
     Buffer<double> reference_squares_, result_squares_;
-    int steps_ = 0;  // number of steps so far
+    int steps_ = 0;                              // number of steps so far
     Buffer<double> error_, reference_, result_;  // of the current block
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "core/rounding.h"
@@ -31,5 +32,19 @@ struct ExponentHistogram {
         return finite[static_cast<std::size_t>(exponent - min_exponent)];
     }
 };
+
+// Calls visit(kind, exponent, count) for every count that is not 0. kind: finite, zero, infinite or
+// nan; exponent: that of the binade, for finite numbers.
+template <class Visit>
+void for_each_bin(const ExponentHistogram& h, const Visit& visit) {
+    const auto bin = [&](const char* kind, std::optional<int> exponent, std::uint64_t count) {
+        if (count != 0) visit(kind, exponent, count);
+    };
+    for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent; ++e)
+        bin("finite", e, h.count(e));
+    bin("zero", {}, h.zero);
+    bin("infinite", {}, h.infinite);
+    bin("nan", {}, h.nan);
+}
 
 }  // namespace apscope::detail

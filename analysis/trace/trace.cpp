@@ -14,6 +14,7 @@
 #include "analysis/trace/trace_manifest.h"
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/sizes.h"
 
 namespace apscope::detail {
 namespace {
@@ -91,12 +92,6 @@ std::string read_whole(const fs::path& path) {
     if (!stream)
         throw error(one_line(path.string()) + " cannot be read", ErrorKind::unreadable_file);
     return bytes;
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-    std::string text = "[";
-    for (const auto extent : shape) text += (text.size() > 1 ? "," : "") + std::to_string(extent);
-    return text + "]";
 }
 
 void check_shape(const SafetensorsFile& file, const TensorInfo& tensor,

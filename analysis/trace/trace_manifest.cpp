@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <initializer_list>
 #include <limits>
-#include <set>
+#include <span>
 #include <stdexcept>
 
 #include "analysis/trace/one_line.h"
@@ -40,7 +40,7 @@ public:
         if (!at(key).is_string()) refuse_type(key, "a string");
         return at(key).get<std::string>();
     }
-    std::string one_of(const char* key, std::initializer_list<std::string_view> allowed) const {
+    std::string one_of(const char* key, std::span<const std::string_view> allowed) const {
         const std::string value = text(key);
         std::string list;
         for (const auto name : allowed) {
@@ -111,7 +111,9 @@ TensorInfo parse_tensor(const json& object, const std::string& where) {
     return tensor;
 }
 
-StepInfo parse_step(const json& object, const std::string& where, int workers) {
+// `allowed` has the names of all files of a step.
+StepInfo parse_step(const json& object, const std::string& where, int workers,
+                    const std::set<std::string>& allowed) {
     const Fields fields(object, where, {"number", "loss", "learning_rate", "loss_scale", "files"});
     StepInfo step;
     step.number = fields.natural("number");
@@ -119,11 +121,6 @@ StepInfo parse_step(const json& object, const std::string& where, int workers) {
     step.learning_rate = fields.number("learning_rate");
     step.loss_scale = fields.number("loss_scale");
 
-    std::set<std::string> allowed{file_name(Kind::weights, 0), file_name(Kind::full_batch, 0)};
-    for (int worker = 0; worker < workers; ++worker) {
-        allowed.insert(file_name(Kind::gradient, worker));
-        allowed.insert(file_name(Kind::layer_input, worker));
-    }
     const json& files = fields.at("files");
     if (!files.is_object()) fields.refuse("has files that are not an object");
     for (const auto& [name, value] : files.items()) {
@@ -134,8 +131,7 @@ StepInfo parse_step(const json& object, const std::string& where, int workers) {
                                " workers");
         FileInfo file{name, static_cast<std::uint64_t>(file_fields.natural("bytes")),
                       file_fields.text("sha256")};
-        if (file.sha256.size() != 64 ||
-            file.sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
+        if (!is_sha256(file.sha256))
             file_fields.refuse("has a sha256 that is not 64 lower-case hexadecimal digits");
         step.files.push_back(std::move(file));
     }
@@ -202,6 +198,20 @@ std::string file_name(Kind kind, int worker) {
     return text;
 }
 
+std::set<std::string> step_files(int workers) {
+    std::set<std::string> names{file_name(Kind::weights, 0), file_name(Kind::full_batch, 0)};
+    for (int worker = 0; worker < workers; ++worker) {
+        names.insert(file_name(Kind::gradient, worker));
+        names.insert(file_name(Kind::layer_input, worker));
+    }
+    return names;
+}
+
+bool is_sha256(std::string_view text) {
+    return text.size() == 64 &&
+           text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& path) {
     const std::string where = one_line(path.string()) + ":";
     const json root = parse_strict_json(bytes, one_line(path.string()));
@@ -221,8 +231,8 @@ Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& pat
         manifest.name = one_line(
             std::filesystem::absolute(path).lexically_normal().parent_path().filename().string());
     manifest.model = fields.has("model") ? fields.text("model") : "";
-    manifest.stage = fields.one_of("stage", {"local", "reduced", "clipped"});
-    manifest.reduction = fields.one_of("reduction", {"sum", "mean"});
+    manifest.stage = fields.one_of("stage", trace_stages);
+    manifest.reduction = fields.one_of("reduction", trace_reductions);
     manifest.loss_divided_by_workers =
         fields.has("loss_divided_by_workers") && fields.boolean("loss_divided_by_workers");
     const std::int64_t workers = fields.natural("workers");
@@ -247,10 +257,12 @@ Manifest parse_manifest(std::string_view bytes, const std::filesystem::path& pat
             fields.refuse("names the tensor '" + limits::clipped(manifest.tensors.back().name) +
                           "' twice");
     }
-    for (const auto& object : fields.array("steps")) {
+    const json& steps = fields.array("steps");
+    const std::set<std::string> files = step_files(steps.empty() ? 0 : manifest.workers);
+    for (const auto& object : steps) {
         manifest.steps.push_back(
             parse_step(object, where + " steps[" + std::to_string(manifest.steps.size()) + "]",
-                       manifest.workers));
+                       manifest.workers, files));
         const auto n = manifest.steps.size();
         if (n > 1 && manifest.steps[n - 1].number <= manifest.steps[n - 2].number)
             fields.refuse("has step " + std::to_string(manifest.steps[n - 1].number) +

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,9 @@
 namespace apscope::detail {
 
 inline constexpr int trace_schema_version = 1;
+// Where gradients are taken, and how training combines those of the workers.
+inline constexpr std::string_view trace_stages[] = {"local", "reduced", "clipped"};
+inline constexpr std::string_view trace_reductions[] = {"mean", "sum"};
 
 struct TensorInfo {
     std::string name;
@@ -62,6 +66,8 @@ Kind parse_kind(std::string_view name);  // throws std::invalid_argument
 // "worker_0003.safetensors".
 std::string step_folder(std::int64_t number);
 std::string file_name(Kind kind, int worker);
+std::set<std::string> step_files(int workers);  // all names that files of a step may have
+bool is_sha256(std::string_view text);          // 64 lower-case hexadecimal digits
 
 // Reads `bytes` (the manifest at `path`); throws std::invalid_argument with one sentence that
 // names the file and the field. Unknown fields are refused: they may change the meaning of the

@@ -475,6 +475,9 @@ class TrainingStep:
     def role(self) -> str:
         ...
     @property
+    def senders(self) -> int:
+        ...
+    @property
     def shape(self) -> list[int]:
         ...
     @property

@@ -29,6 +29,7 @@ __all__ = [
     "DynamicLossScaling",
     "EnhancedLossScaling",
     "HFP8",
+    "LogMaxLossScaling",
     "LossScaling",
     "CurrentScaling",
     "DelayedScaling",
@@ -178,6 +179,8 @@ class DynamicLossScaling(Scheme):
         growth: float = 2,
         backoff: float = 0.5,
         growth_interval: int = 2000,
+        min_scale: float | Literal["none"] = "none",
+        max_scale: float | Literal["none"] = "none",
         projection: Projection | None = None,
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "ieee",
@@ -217,6 +220,28 @@ class HFP8(Scheme):
         overflow: _Overflow = "ieee",
         random_bits: int = 32,
         accumulate: FormatLike = "dlfloat16",
+        hop_rounding: _Rounding | Literal["same"] = "same",
+        divide: float | str = "after",
+    ) -> None: ...
+
+class LogMaxLossScaling(Scheme):
+    def __init__(
+        self,
+        format: FormatLike,
+        *,
+        init: float = 1,
+        beta1: float = 0.99,
+        beta2: float = 0.999,
+        deviations: float = 3.09,
+        target: float = 16,
+        overflow_log2: float = 65536,
+        min_scale: float = 1,
+        max_scale: float = 16384,
+        projection: Projection | None = None,
+        rounding: _Rounding = "ties_to_even",
+        overflow: _Overflow = "ieee",
+        random_bits: int = 32,
+        accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
     ) -> None: ...
@@ -284,6 +309,9 @@ class FP8AllReduce(Scheme):
         format: FormatLike,
         *,
         headroom: str = "sqrt_workers",
+        no_amax: str = "keep",
+        agree: str = "amax",
+        auto_scaling: float = 0,
         projection: Projection | None = None,
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "saturate",
@@ -438,7 +466,17 @@ class RandomK(Scheme):
     def __init__(self, *, keep: float = 0.01, scale: bool = True) -> None: ...
 
 class THC(Scheme):
-    def __init__(self, *, bits: int = 4, granularity: int = 30) -> None: ...
+    def __init__(
+        self,
+        *,
+        bits: int = 4,
+        granularity: int = 30,
+        table: str = "optimal",
+        clamp: float = 2.1538746940614573,
+        grid: int = 0,
+        rotation: int | str = "full",
+        signs: str = "step",
+    ) -> None: ...
 
 class TopK(Scheme):
     def __init__(self, *, keep: float = 0.01, index: int | Literal["packed"] = 32) -> None: ...

@@ -85,9 +85,11 @@ DefinedParts parts_of(const py::dict& functions) {
         };
     }
     if (const Function f = part("inverse")) {
-        parts.inverse = [f](const TrainingStep& step, const State& state, Row& row) {
+        parts.inverse = [f](const TrainingStep& step, const State& state,
+                            std::span<Row* const> rows) {
             const py::gil_scoped_acquire acquire;
-            row = to_row((*f)(step, to_dict(state.rows()), to_array(row)).cast<Array>());
+            const py::dict d = to_dict(state.rows());
+            for (Row* row : rows) *row = to_row((*f)(step, d, to_array(*row)).cast<Array>());
         };
     }
     if (const Function f = part("encode")) {
@@ -204,11 +206,15 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         .def_readonly("number", &TrainingStep::number)
         .def_readonly("index", &TrainingStep::index)
         .def_readonly("workers", &TrainingStep::workers)
+        .def_property_readonly("senders", &TrainingStep::senders)
         .def_readonly("loss", &TrainingStep::loss)
         .def_readonly("learning_rate", &TrainingStep::learning_rate)
         .def(
             "random",
             [](const TrainingStep& s, int worker, std::size_t count, int bits, std::uint32_t hop) {
+                if (worker < 0)
+                    throw std::invalid_argument("worker=" + std::to_string(worker) +
+                                                " must be at least 0");
                 const std::vector<std::uint64_t> words =
                     random_words(s, static_cast<std::size_t>(worker), count, bits, hop);
                 return py::array_t<std::uint64_t>(static_cast<py::ssize_t>(count), words.data());

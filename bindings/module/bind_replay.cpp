@@ -66,15 +66,10 @@ py::dict histogram_columns(const Trace& trace, const std::vector<ItemHistogram>&
     const Manifest& manifest = trace.manifest();
     std::vector<Bin> bins;
     for (const ItemHistogram& item : items) {
-        const auto add = [&](const char* kind, std::optional<int> exponent, std::uint64_t count) {
-            if (count != 0) bins.push_back({&item, kind, exponent, count});
-        };
-        const ExponentHistogram& h = item.histogram;
-        for (int e = ExponentHistogram::min_exponent; e <= ExponentHistogram::max_exponent; ++e)
-            add("finite", e, h.count(e));
-        add("zero", {}, h.zero);
-        add("infinite", {}, h.infinite);
-        add("nan", {}, h.nan);
+        for_each_bin(item.histogram,
+                     [&](const char* kind, std::optional<int> exponent, std::uint64_t count) {
+                         bins.push_back({&item, kind, exponent, count});
+                     });
     }
     const python::Texts names(manifest.tensors, name_of), roles(manifest.tensors, role_of);
     python::TextPool kinds;

@@ -66,8 +66,8 @@ def variants() -> dict[str, Any]:
 #: The LSTM rounds its recurrent weights 32 times a step, and takes ten times as long: the claims
 #: alone.
 NOT_ON_LSTM = (
-    "mixed_precision", "hfp8", "hfp8_subnormals", "mxfp8", "mxfp4", "nvfp4", "te_delayed",
-    "te_current", "te_blockwise",
+    "mixed_precision", "hfp8", "hfp8_subnormals", "hfp8_flush", "ibm8", "mxfp8", "mxfp4", "nvfp4",
+    "te_delayed", "te_current", "te_blockwise",
     "deepseek",
 )  # fmt: skip
 #: What is compared with what, paired by seed.

@@ -51,6 +51,7 @@ void replace_memory(SchemeParts& scheme, DefinedParts& defined) {
     SchemeMemory& memory = scheme.memory;
     const bool updates = static_cast<bool>(defined.update);
     memory.keeps = defined.keeps_state.value_or(updates || scheme.keeps_state());
+    memory.needs_all_rows = memory.needs_all_rows || updates || defined.compensate;
     if (defined.compensate) {
         memory.begin = {};
         memory.take = {};
@@ -60,10 +61,6 @@ void replace_memory(SchemeParts& scheme, DefinedParts& defined) {
     if (defined.update) {
         memory.end = {};
         scheme.encoding.rounds_special = false;  // the caller expects finite numbers
-        // A compensate_all() that does nothing tells rank_exchange.cpp that the memory depends on
-        // the rows of all workers.
-        if (!memory.compensate_all)
-            memory.compensate_all = [](const TrainingStep&, State&, Rows&) {};
         memory.update = [update = std::move(defined.update)](const TrainingStep& step, State& state,
                                                              const Place&, const Exchange& e) {
             update(step, state, e);

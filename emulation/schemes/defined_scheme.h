@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct DefinedParts {
     std::function<void(const TrainingStep&, State&, Rows&)> compensate = {};
     std::function<void(const TrainingStep&, const State&, const Rows& intended, Rows& x)> forward =
         {};
-    std::function<void(const TrainingStep&, const State&, Row&)> inverse = {};
+    std::function<void(const TrainingStep&, const State&, std::span<Row* const>)> inverse = {};
     std::function<Parameters(const Selection&)> select = {};
     // Fills in an empty message, whose payload_bits are `bits` per value.
     std::function<void(const RowPiece&, Message&)> encode = {};

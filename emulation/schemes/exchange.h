@@ -54,6 +54,9 @@ struct TrainingStep {
     std::int64_t number = 0;  // number of the step
     std::size_t index = 0;    // index among the replayed steps
     int workers = 1;
+    // In two phases, where each row is encoded alone, the number of all messages: one per worker
+    // and one per owner of a shard. 0 otherwise.
+    int message_count = 0;
     PhiloxKey key{};  // key of all random words of this tensor at this step
     // The number of NaNs and infinities of all workers that bypass the scheme.
     std::uint64_t nonfinite = 0;
@@ -69,6 +72,8 @@ struct TrainingStep {
     // The tensor's bucket, if blocks of the scheme cross tensors (SchemeParts::bucket); else null.
     const Bucket* bucket = nullptr;
 
+    // The number of messages, which is more than the number of every worker that encodes.
+    int senders() const { return message_count != 0 ? message_count : workers; }
     // The random words of a worker; `hop` distinguishes several draws of one worker.
     RandomStream stream(std::size_t worker, int random_bits, std::uint32_t hop = 0) const {
         return {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, hop),

@@ -208,17 +208,16 @@ void ExchangeRun::reduce(const Parameters& theta) {
 
 void ExchangeRun::turn_back() {
     const std::size_t n = e_.intended[0].size();
-    const auto back = [&](Row& row) {
-        parts_.basis.inverse(step_, state_, row);
-        check(row, n, "inverse");
-    };
+    std::vector<Row*> rows;
     for (Message& m : e_.sent) {
-        back(m.values);
+        rows.push_back(&m.values);
         if (m.variance.empty()) continue;
-        back(m.bias);
+        rows.push_back(&m.bias);
         m.variance.assign(n, std::numeric_limits<double>::quiet_NaN());
     }
-    for (Row& sum : e_.reduced) back(sum);
+    for (Row& sum : e_.reduced) rows.push_back(&sum);
+    parts_.basis.inverse(step_, state_, rows);
+    for (const Row* row : rows) check(*row, n, "inverse");
 }
 
 void ExchangeRun::end() {

@@ -95,6 +95,7 @@ std::vector<std::string> all_schemes() {
                              "hybrid(last=none:fp16;else=aps:e4m3)",
                              "cpd:e4m3",
                              "deepspeed_loss_scaling:fp16",
+                             "logmax_loss_scaling:fp16",
                              "enhanced_loss_scaling:e5m2",
                              "adaptive_loss_scaling:fp16",
                              "hfp8:e5m2",

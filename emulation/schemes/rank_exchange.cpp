@@ -1,9 +1,7 @@
 #include "emulation/schemes/rank_exchange.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -28,9 +26,27 @@ void put(Number number, Bytes& bytes) {
     std::memcpy(bytes.data() + at, &number, sizeof number);
 }
 
+// The start of every message: the step, the sending rank, and the rank that owns the shards.
+struct Head {
+    std::int64_t step;
+    std::uint64_t rank, owner;
+
+    bool operator==(const Head&) const = default;
+    std::string text() const {
+        return "step " + std::to_string(step) + " from rank " + std::to_string(rank) +
+               " with the shards of rank " + std::to_string(owner);
+    }
+};
+
 class Reader {
 public:
-    Reader(const Bytes& bytes, std::size_t rank) : rest_(bytes), rank_(rank) {}
+    // Throws unless the message begins with this head.
+    Reader(const Bytes& bytes, const Head& head) : rest_(bytes), head_(head) {
+        const Head found = take<Head>();
+        if (found != head)
+            refuse("a message is that of " + found.text() + ", where that of " + head.text() +
+                   " belongs");
+    }
     template <class Number>
     Number take() {
         if (rest_.size() < sizeof(Number)) fail();
@@ -39,17 +55,18 @@ public:
         rest_ = rest_.subspan(sizeof number);
         return number;
     }
-    void end() const {
-        if (!rest_.empty()) fail();
+    // Throws unless this number of bytes is left.
+    void check_rest(std::size_t bytes) const {
+        if (rest_.size() != bytes) fail();
     }
     [[noreturn]] void fail() const {
-        refuse("the message of rank " + std::to_string(rank_) +
-               " is not one of this exchange and step; give each rank's message, in their order");
+        refuse("the message of " + head_.text() +
+               " is not one of this exchange; give each rank's complete message, in their order");
     }
 
 private:
     std::span<const std::byte> rest_;
-    std::size_t rank_;
+    Head head_;
 };
 
 // The part of a rank's message for one shard of a tensor.
@@ -105,10 +122,7 @@ void check_alone(const Scheme& scheme, const Topology& topology, bool phased) {
     if (parts.bucket != 0) unsupported(name + "has blocks that cross tensors" + rank);
     if (parts.basis.transforms() || parts.basis.inverse)
         unsupported(name + "sums in another basis" + rank);
-    if (parts.memory.compensate_all) unsupported(name + "computes its memory from all rows" + rank);
-    if (parts.memory.updates() && scheme.spec.find("loss_scaling") != std::string::npos)
-        unsupported(name + "may drop a step for all workers, and its memory depends on that" +
-                    rank);
+    if (parts.memory.needs_all_rows) unsupported(name + "computes its memory from all rows" + rank);
 }
 
 }  // namespace
@@ -139,18 +153,19 @@ RankExchange::RankExchange(Scheme scheme, std::vector<StepTensor> tensors, int r
     if (phases.has_phase2) phase2_ = other ? other : leaf;
 }
 
-TrainingStep RankExchange::step_of(std::size_t tensor) const {
+TrainingStep RankExchange::step_of(std::size_t tensor, const RankGradients& given) const {
     const StepTensor& about = tensors_[tensor];
     TrainingStep step;
     step.tensor = about.name;
     step.role = about.role;
     step.shape = about.shape;
-    step.number = step_.number;
-    step.index = static_cast<std::size_t>(step_.number);
+    step.number = given.number;
+    step.index = static_cast<std::size_t>(given.number);
     step.workers = phased_ ? 1 : workers_;  // in two phases each row is encoded alone
-    step.key = replay_key(seed_, about.name, step_.number);
-    step.loss = step_.loss;
-    step.learning_rate = step_.learning_rate;
+    step.message_count = phased_ ? 2 * workers_ : 0;
+    step.key = replay_key(seed_, about.name, given.number);
+    step.loss = given.loss;
+    step.learning_rate = given.learning_rate;
     return step;
 }
 
@@ -161,12 +176,9 @@ SchemeParts RankExchange::row_parts(Row& sent) const {
     const std::size_t rank = static_cast<std::size_t>(rank_),
                       workers = static_cast<std::size_t>(workers_);
     parts.encoding.encode = [this, rank, workers, &sent](const RowPiece& p, Message& m) {
-        scheme_.parts.encoding.make({p.step, p.theta, p.measured, p.place, p.x, rank}, m);
-        if (own_exact_) {
-            const Shard own = shard_of(rank, p.x.size(), workers);
-            for (std::size_t i = own.first; i < own.first + own.count; ++i)
-                m.values[i] = static_cast<float>(p.x[i]);
-        }
+        const RowPiece own{p.step, p.theta, p.measured, p.place, p.x, rank};
+        scheme_.parts.encoding.make(own, m);
+        if (own_exact_) keep_own_shard(own, workers, m);
         sent = m.values;
     };
     return parts;
@@ -188,22 +200,26 @@ std::vector<Bytes> RankExchange::send(const RankGradients& step) {
         if (!step.weights.empty())
             check_count(step.weights[k].size(), tensors_[k].elements(), "weights" + of);
     }
-    step_ = step;
     std::vector<Bytes> messages(workers);
+    for (std::size_t s = 0; s < workers; ++s)
+        put(Head{step.number, static_cast<std::uint64_t>(rank_), s}, messages[s]);
+    std::vector<State> rows;  // the states after this step
     for (std::size_t k = 0; k < count; ++k) {
         const std::span<const float> gradient = step.gradients[k];
-        TrainingStep one = step_of(k);
+        TrainingStep one = step_of(k, step);
         if (!step.weights.empty()) one.weights = step.weights[k];
         Row sent;
         const SchemeParts parts = row_parts(sent);
-        ExchangeRun run(parts, one, states_[k].row, std::span(&gradient, 1), {}, true);
+        State& state = rows.emplace_back(states_[k].row);
+        ExchangeRun run(parts, one, state, std::span(&gradient, 1), {}, true);
         run.read(0);
         run.send(one.key, true);
         run.end();
         if (run.skipped() && parts.memory.updates())
-            refuse("scheme '" + scheme_.spec +
-                   "' drops the step, and its memory depends on whether any worker does, which a "
-                   "rank alone does not know; use TrainingExchange");
+            refuse("scheme '" + scheme_.spec + "' drops step " + std::to_string(step.number) +
+                   " of '" + one.tensor + "' on rank " + std::to_string(rank_) +
+                   ", and its memory depends on whether any worker does, which a rank alone does "
+                   "not know; use TrainingExchange");
         const bool bypass = !parts.encoding.sees_special && !parts.encodes_special();
         for (std::size_t s = 0; s < workers; ++s) {
             const Shard part = shard(k, s);
@@ -217,17 +233,21 @@ std::vector<Bytes> RankExchange::send(const RankGradients& step) {
             m.write(messages[s]);
         }
     }
-    step_.gradients = step_.weights = {};
+    for (std::size_t k = 0; k < count; ++k) states_[k].row = std::move(rows[k]);
+    step_ = {.number = step.number, .loss = step.loss, .learning_rate = step.learning_rate};
     return messages;
 }
 
 Bytes RankExchange::add(std::span<const Bytes> received) {
     const FloatEnvironment environment;
     check_count(received.size(), static_cast<std::size_t>(workers_), "messages");
-    std::vector<Reader> readers;
-    for (std::size_t w = 0; w < received.size(); ++w) readers.emplace_back(received[w], w);
     const std::size_t rank = static_cast<std::size_t>(rank_);
+    std::vector<Reader> readers;
+    for (std::size_t w = 0; w < received.size(); ++w)
+        readers.emplace_back(received[w], Head{step_.number, w, rank});
     Bytes result;
+    put(Head{step_.number, rank, rank}, result);
+    std::vector<State> shards;  // the states after this step
     for (std::size_t k = 0; k < tensors_.size(); ++k) {
         const Shard own = shard(k, rank);
         std::vector<ShardMessage> messages;
@@ -240,9 +260,9 @@ Bytes RankExchange::add(std::span<const Bytes> received) {
         }
         Row sum;
         gathered_sum(rows, sum);
+        State& state = shards.emplace_back(states_[k].shard);
         if (phase2_ && own.count > 0) {
-            TrainingStep step = step_of(k);
-            encode_shard(phase2_->parts, step, states_[k].shard, rank + received.size(),
+            encode_shard(phase2_->parts, step_of(k, step_), state, rank + received.size(),
                          tensors_[k].elements(), sum);
         }
         for (const ShardMessage& m : messages)
@@ -252,7 +272,8 @@ Bytes RankExchange::add(std::span<const Bytes> received) {
         for (const double value : sum)
             put(skipped ? 0.0f : static_cast<float>(value / divisor), result);
     }
-    for (const Reader& reader : readers) reader.end();
+    for (const Reader& reader : readers) reader.check_rest(0);
+    for (std::size_t k = 0; k < shards.size(); ++k) states_[k].shard = std::move(shards[k]);
     return result;
 }
 
@@ -262,16 +283,21 @@ std::vector<bool> RankExchange::receive(std::span<const Bytes> received,
     check_count(out.size(), tensors_.size(), "tensors with results");
     for (std::size_t k = 0; k < out.size(); ++k)
         check_count(out[k].size(), tensors_[k].elements(), "results of '" + tensors_[k].name + "'");
+    std::vector<Reader> readers;
+    for (std::size_t s = 0; s < received.size(); ++s) {
+        std::size_t bytes = 0;
+        for (std::size_t k = 0; k < out.size(); ++k)
+            bytes += sizeof(std::uint8_t) + shard(k, s).count * sizeof(float);
+        readers.emplace_back(received[s], Head{step_.number, s, s}).check_rest(bytes);
+    }
     std::vector<bool> skipped(tensors_.size());
     for (std::size_t s = 0; s < received.size(); ++s) {
-        Reader reader(received[s], s);
         for (std::size_t k = 0; k < tensors_.size(); ++k) {
             const Shard part = shard(k, s);
-            if (reader.take<std::uint8_t>() != 0) skipped[k] = true;
+            if (readers[s].take<std::uint8_t>() != 0) skipped[k] = true;
             for (float& value : out[k].subspan(part.first, part.count))
-                value = reader.take<float>();
+                value = readers[s].take<float>();
         }
-        reader.end();
     }
     return skipped;
 }

@@ -7,6 +7,9 @@
 //      to_all    = exchange.add(from_ranks)     the sums of the rank's own shards, to every rank
 //      exchange.receive(from_owners, out)       all sums
 //
+// A message begins with the step, the sending rank and the owner of the shards; a rank refuses the
+// messages of other ranks and steps. A call that throws changes neither the states nor `out`.
+//
 // Only schemes that encode the row of a worker without the rows of the other workers are supported:
 // schemes in two phases (also for reduce_scatter), and schemes without a choice of parameters whose
 // messages are gathered.
@@ -14,6 +17,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,14 +47,16 @@ public:
                  const Topology& topology, std::uint64_t seed, bool divide);
 
     // Returns one message per rank. Throws std::invalid_argument if an array does not have the
-    // length of its tensor, or if an input is missing.
+    // length of its tensor, if an input is missing, or for a dropped step if the memory depends on
+    // whether any worker dropped it.
     std::vector<std::vector<std::byte>> send(const RankGradients& step);
     // received: the messages to this rank, in the order of the sending ranks. Returns the message
     // with the sums of this rank's shards, which every rank needs. Throws std::invalid_argument for
     // a message that does not belong to this exchange and step.
     std::vector<std::byte> add(std::span<const std::vector<std::byte>> received);
     // received: the results of add(), in the order of the ranks. Writes the sums to `out`. Returns
-    // for each tensor true if the scheme dropped the step; the tensor's sums are then 0.
+    // for each tensor true if the scheme dropped the step; the tensor's sums are then 0. Throws
+    // std::invalid_argument for a message that does not belong to this exchange and step.
     std::vector<bool> receive(std::span<const std::vector<std::byte>> received,
                               std::span<const std::span<float>> out) const;
 
@@ -64,7 +71,7 @@ private:
     Shard shard(std::size_t tensor, std::size_t owner) const {
         return shard_of(owner, tensors_[tensor].elements(), static_cast<std::size_t>(workers_));
     }
-    TrainingStep step_of(std::size_t tensor) const;
+    TrainingStep step_of(std::size_t tensor, const RankGradients& step) const;
     SchemeParts row_parts(Row& sent) const;
 
     Scheme scheme_;
@@ -73,8 +80,7 @@ private:
     int rank_, workers_;
     bool phased_ = false, own_exact_ = false, divide_;
     std::uint64_t seed_;
-    // The current step. send() clears its gradients and weights at the end.
-    RankGradients step_;
+    RankGradients step_;  // the last step of send(), without its gradients and weights
     std::vector<States> states_;
 };
 

@@ -63,6 +63,9 @@ struct SchemeMemory {
     // True if steps must come in order. If not set: true if one of the functions above is set.
     std::optional<bool> keeps = {};
     bool feeds_errors_back = false;  // adds errors of a step to the next step's values
+    // True if a function needs the rows of all workers, so that no worker can compute its memory
+    // alone.
+    bool needs_all_rows = false;
     // True for error feedback whose inner scheme chooses parameters from a state that this scheme
     // also updates.
     bool chooses_from_updates = false;
@@ -82,10 +85,10 @@ struct SchemeBasis {
         {};
     std::function<void(const State&, const Place&, std::span<double>, std::size_t worker)> adjust =
         {};
-    // Transforms a message or a sum back after the reduction, in place. The transform must be
-    // linear; it gets complete rows and returns rows of the tensor's length. The variances of
-    // messages are then unknown.
-    std::function<void(const TrainingStep&, const State&, Row&)> inverse = {};
+    // Transforms the rows of all messages and sums back after the reduction, in place. The
+    // transform must be linear; it gets complete rows and returns rows of the tensor's length. The
+    // variances of messages are then unknown.
+    std::function<void(const TrainingStep&, const State&, std::span<Row* const>)> inverse = {};
     bool turns_in_encode = false;  // encode() rounds in another basis and itself transforms back
 
     bool transforms() const { return forward || adjust; }

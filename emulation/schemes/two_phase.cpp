@@ -37,6 +37,7 @@ struct Phase1Rows {
 // The step of an exchange with one worker. bucket: the bucket of this worker, or null.
 TrainingStep alone(const TrainingStep& step, const Bucket* bucket = nullptr) {
     TrainingStep one = step;
+    one.message_count = std::max(step.message_count, 2 * step.workers);
     one.workers = 1;
     one.bucket = bucket;
     return one;
@@ -134,21 +135,6 @@ bool are_certain(const SchemeParts& phase1, const std::vector<Message>& messages
     return !phase1.draws() || std::ranges::all_of(messages, &Message::certain);
 }
 
-// Replaces the decoded values of the worker's own shard by the unencoded values, rounded to fp32.
-void keep_own_shard(const RowPiece& p, std::size_t workers, Message& m) {
-    const Bucket* const bucket = p.step.bucket;
-    const std::size_t first = bucket != nullptr ? bucket->first : 0,
-                      size = bucket != nullptr ? bucket->size() : p.x.size();
-    const Shard shard = shard_of(p.worker, size, workers);
-    for (std::size_t at = std::max(shard.first, first);
-         at < std::min(shard.first + shard.count, first + p.x.size()); ++at) {
-        const std::size_t i = at - first;
-        m.values[i] = static_cast<float>(p.x[i]);
-        if (!m.variance.empty()) m.bias[i] = m.variance[i] = 0.0;
-        if (!m.saturated.empty()) m.saturated[i] = 0;
-    }
-}
-
 // The transport of two phases, in which each message carries its scale.
 Transport phased(const SchemeParts& phase1, const SchemeParts& phase2) {
     Transport t;
@@ -194,6 +180,20 @@ Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers) {
     const std::size_t length = (elements + workers - 1) / workers,
                       first = std::min(s * length, elements);
     return {first, std::min(length, elements - first)};
+}
+
+void keep_own_shard(const RowPiece& p, std::size_t workers, Message& m) {
+    const Bucket* const bucket = p.step.bucket;
+    const std::size_t first = bucket != nullptr ? bucket->first : 0,
+                      size = bucket != nullptr ? bucket->size() : p.x.size();
+    const Shard shard = shard_of(p.worker, size, workers);
+    for (std::size_t at = std::max(shard.first, first);
+         at < std::min(shard.first + shard.count, first + p.x.size()); ++at) {
+        const std::size_t i = at - first;
+        m.values[i] = static_cast<float>(p.x[i]);
+        if (!m.variance.empty()) m.bias[i] = m.variance[i] = 0.0;
+        if (!m.saturated.empty()) m.saturated[i] = 0;
+    }
 }
 
 void encode_shard(const SchemeParts& parts, const TrainingStep& step, State& state,

@@ -45,6 +45,9 @@ bool adds_codes(const Topology& topology, const SchemeParts& scheme);
 SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                           std::shared_ptr<const Scheme> phase2 = nullptr);
 
+// Replaces the decoded values of the worker's own shard by the unencoded values, rounded to fp32.
+void keep_own_shard(const RowPiece& piece, std::size_t workers, Message& m);
+
 // Phase 2 of a shard: encodes the sum in place with the parts of the scheme of phase 2. step: the
 // tensor and step; worker: the worker whose random words are used; elements: the length of the
 // complete tensor.

@@ -63,6 +63,7 @@ void reduce_bucket(const SentPieces& sent, const BucketPhases& phases, std::size
     step.bucket = nullptr;
     Row total;
     phases.add_up({step, sent.state, sent.theta, {0, count}, messages, sent.topology}, total);
+    step.message_count = 2 * step.workers;
     step.workers = 1;
     step.row = bucket.size();
     for (const ShardParts::Part& part : shards.parts) {

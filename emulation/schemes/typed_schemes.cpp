@@ -50,6 +50,9 @@ constexpr auto hints = std::to_array<Words>({
      "a loss scale has loss_scaling:FORMAT (constant) and dynamic_loss_scaling:FORMAT (as "
      "torch.amp.GradScaler), such as dynamic_loss_scaling:fp16"},
     {"deepspeed", "DeepSpeed's loss scale is deepspeed_loss_scaling:fp16"},
+    {"openseq2seq logmax backoff",
+     "OpenSeq2Seq's loss scales are logmax_loss_scaling:fp16 and, as Backoff, "
+     "dynamic_loss_scaling:fp16,init=16384,min_scale=1,max_scale=16384"},
     {"te transformerengine fp8recipe torchao",
      "the FP8 recipes are delayed_scaling:e4m3fn, current_scaling:e4m3fn and mx"},
     {"scaled scaling scale amax absmax tensorwise pertensor perlayer layerwise layer",

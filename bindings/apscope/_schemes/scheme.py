@@ -225,9 +225,11 @@ def define(
     The parts are the choice of parameters, the memory from step to step, the basis in which the
     scheme encodes, and the encoding and reduction. Every function gets one tensor at one step, all
     workers, as float64 arrays that are finite everywhere: other elements bypass a scheme. ``step``
-    has tensor, role, shape, number, index, workers, loss and learning_rate, and
+    has tensor, role, shape, number, index, workers, senders, loss and learning_rate, and
     ``step.random(worker, count, bits=32)`` draws; ``state`` is a dict of arrays that is kept from
-    step to step. docs/schemes.md describes each function.
+    step to step. In two phases every row is encoded alone, by one of ``senders`` workers and owners
+    of shards: ``worker`` is less than ``senders``, but ``workers`` is 1. docs/schemes.md describes
+    each function.
 
     Parameters
     ----------

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from .._folders.durable import sync_folder
@@ -15,7 +15,7 @@ from .._folders.lock import Lock
 from .._folders.names import lock_of, waiting
 from .._folders.one_file import put_text, remove_left
 from .._folders.reading import read_limited
-from .._limits import MANIFEST_LENGTH
+from .._limits import MANIFEST_LENGTH, WORKERS
 from .json_number import json_number
 from .roles import Guess, Roles, given_role, guess_role
 
@@ -70,8 +70,8 @@ class Manifest:
         durable: bool = True,
     ):
         self.path, self.workers, self._durable = path, workers, durable
-        if workers < 1:
-            raise ValueError(f"workers is {workers}; a trace has at least 1")
+        if not 1 <= workers <= WORKERS:
+            raise ValueError(f"workers is {workers}; a trace has from 1 to {WORKERS}")
         if stage not in ("local", "reduced", "clipped"):
             raise ValueError(f"stage is {stage!r}; it must be 'local', 'reduced' or 'clipped'")
         if reduction not in ("mean", "sum"):
@@ -79,6 +79,8 @@ class Manifest:
         for key, value in (metadata or {}).items():
             if not isinstance(value, str):
                 raise ValueError(f"metadata[{key!r}] is {value!r}; it must be a string")
+        if path.exists() and not path.is_dir():
+            raise ValueError(f"{path} is not a folder; give another name for the trace")
         self._read = self._bytes()
         exists = self._read is not None
         if exists and resume_at is None:
@@ -152,11 +154,32 @@ class Manifest:
                     f"step {step} lacks the gradients of worker {worker} of {self.workers}"
                 )
 
+    def check_sample(self, name: str, elements: int) -> None:
+        """Raises ValueError if so many elements cannot be a sample of the tensor."""
+        whole = self._whole.get(name)
+        if whole is not None and not 1 <= elements <= whole:
+            raise ValueError(
+                f"sampled_from of {name!r} is {whole}, but a sample of {elements} elements was "
+                "added; a sample has from 1 to sampled_from elements"
+            )
+
     def check(self, step: int, files: Mapping[str, dict]) -> None:
         """Raises ValueError for a step that cannot be next."""
+        known = step_files(self.workers)
+        for name in files:
+            if name not in known:
+                raise ValueError(
+                    f"{name!r} is not a file of a trace with workers={self.workers}; give what "
+                    "write_files returned"
+                )
         self.check_workers(step, lambda worker: file_name("gradient", worker) in files)
         if step <= self.last:
             raise ValueError(f"step {step} is not above step {self.last}, the last committed one")
+        if not self.shapes:
+            raise ValueError(
+                f"this process wrote no gradients into {self.path}; call commit in a process that "
+                "called write_files for a worker"
+            )
 
     def commit(
         self,
@@ -257,6 +280,31 @@ def file_name(kind: str, worker: int) -> str:
     if kind in ("weights", "full_batch"):
         return f"{kind}.safetensors"
     return f"{'worker' if kind == 'gradient' else 'activations_worker'}_{worker:04d}.safetensors"
+
+
+def step_files(workers: int) -> set[str]:
+    """All names that files of a step may have."""
+    kinds = ("gradient", "weights", "full_batch", "layer_input")
+    return {file_name(kind, worker) for kind in kinds for worker in range(workers)}
+
+
+def merged_files(step: int, parts: Iterable[Mapping[str, dict]]) -> dict[str, dict]:
+    """The files of all processes for a step; several may have written a file, all the same.
+
+    Raises
+    ------
+    ValueError
+        Two wrote different files of one name.
+    """
+    files: dict[str, dict] = {}
+    for part in parts:
+        for name, file in part.items():
+            if files.setdefault(name, file) != file:
+                raise ValueError(
+                    f"two processes wrote different {name!r} of step {step}; let one process write "
+                    "it, or all the same values"
+                )
+    return files
 
 
 def lock_of_trace(path: Path, doing: str) -> Lock:

@@ -156,7 +156,8 @@ class TraceWriter:
         ------
         ValueError
             Another step is open, the step is committed, the tensor was added already, the worker or
-            kind does not exist, the step is out of range, or the values are not fp32 values.
+            kind does not exist, the step is out of range, the values are not fp32 values, or they
+            are no sample of `sampled_from` elements.
         TypeError
             Step or worker is not an integer; a masked array, whose mask a trace cannot keep.
         """
@@ -186,10 +187,18 @@ class TraceWriter:
                 f"the name {clip(name)!r} has {len(name.encode())} bytes; names in a trace have at "
                 f"most {NAME_LENGTH}"
             )
+        if name == "__metadata__" and kind not in _PER_LAYER:
+            raise ValueError(
+                f"the name {name!r} is reserved in safetensors files for their metadata; give "
+                "another name"
+            )
         group = self._pending.setdefault((kind, 0 if kind in _PER_STEP else worker), {})
         if name in group:
             raise ValueError(f"{what} was added twice")
-        group[name] = storable(array, what)
+        values = storable(array, what)
+        if kind == "gradient":
+            self._manifest.check_sample(name, values.size)
+        group[name] = values
 
     def write_files(self, step: int) -> dict[str, dict]:
         """Writes the tensors added for `step` and returns file name -> ``{"bytes", "sha256"}``.
@@ -250,8 +259,8 @@ class TraceWriter:
         Raises
         ------
         ValueError
-            A worker's file is missing, the step is not above the last one, or another process
-            records into the folder.
+            A worker's file is missing, the step is not above the last one, another process records
+            into the folder, or this one wrote no gradients, so it does not know the tensors.
         """
         self._hold()
         self._manifest.check(step, files)

@@ -42,6 +42,7 @@ from .._traces.manifest import (
     compare_shapes,
     file_name,
     lock_of_trace,
+    merged_files,
     remove_uncommitted,
     step_folder,
 )
@@ -319,7 +320,7 @@ class Session:
             here = {name: tuple(shape) for name, shape in note["shapes"].items()}
             expected = self.manifest.shapes or shapes
             compare_shapes(here, expected, f"process {process} at step {step}")
-        files = {name: digest for note in notes for name, digest in note["files"].items()}
+        files = merged_files(step, (note["files"] for note in notes))
         if self.joined:
             folder = step_folder(self.path, step)
             make_folder(folder)

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
+from .._traces.manifest import merged_files
 from .._traces.writer import TraceWriter
 from .torch_layers import to_numpy
 
@@ -68,6 +69,4 @@ class DDPRecorder:
         parts: list[Any] = [None] * dist.get_world_size()
         dist.all_gather_object(parts, self.writer.write_files(step))
         if self.rank == 0:
-            self.writer.commit(
-                step, {k: v for part in parts for k, v in part.items()}, **loss_and_learning_rate
-            )
+            self.writer.commit(step, merged_files(step, parts), **loss_and_learning_rate)

@@ -62,7 +62,7 @@ def layer_scale(
         l = max(1, u_min / (sqrt2 erfinv(share) sigma_o)), at most (u_max / fan) / max abs(g w),
         at most total / cumulative and upper; then down to a power of two,
 
-    so that a `share` of normal products is below u_min. Zero sigma_o: 1.
+    so that a `share` of normal products is below u_min. If sigma_o is 0, the first line is 1.
 
     Parameters
     ----------
@@ -74,14 +74,17 @@ def layer_scale(
     share : float
         The target T, 1e-6 to 0.5.
     cumulative : float
-        Product of the scales of all earlier layers.
+        The scale at which the gradient arrives: the scale of the loss times those of all layers
+        before. If it is above `total`, l is below 1.
     upper, total : float or None
         Bounds on l, and on the product; None: no bound.
     fan : int, optional
         Terms summed; by default the weights' first axis times all but the first two.
     element_wise : bool
-        Rescue the smallest product instead: l = u_min / min abs(g w), over nonzero products of any
-        g with any w.
+        Rescue the smallest product instead: l = max(1, u_min / min abs(g w)), at most u_max / max
+        abs(g w) / fan, over the nonzero products of g and w at the same output, the terms of
+        the sums. `upper` and `total` do not apply. The outputs are the gradient's last axis, or, for
+        weights of d > 2 axes, the axis before its last d - 2.
     sparsity : float
         Share of products that pass a ReLU.
     u_min : float, optional
@@ -96,33 +99,65 @@ def layer_scale(
     Raises
     ------
     ValueError
-        `share` out of range, an unknown format.
+        `share` out of range, an unknown format, a gradient with another number of outputs.
+
+    Notes
+    -----
+    All numbers are fp64, of finite elements; the code ada-loss has fp32.
 
     Examples
     --------
-    >>> layer_scale([[1e-5]], [[1e-4]], element_wise=True, upper=None, total=None, u_min=6e-8)
+    >>> layer_scale([[1e-5]], [[1e-4]], element_wise=True, u_min=6e-8)
     32.0
     """
     g, w = np.asarray(gradient, np.float64), np.asarray(weights, np.float64)
     f = as_format(format)
     smallest = f.smallest_positive if u_min is None else u_min
     terms = (math.prod((w.shape[0], *w.shape[2:])) if w.ndim else 1) if fan is None else fan
+    if element_wise:
+        low, high = _products(g, w)
+        l = min(max(1.0, smallest / low), f.largest / high / terms) if high else 1.0
+        return power_of_two_below(l) if power_of_two else l
     (mean_g, var_g), (mean_w, var_w) = _moments(g), _moments(w)
     sigma = math.sqrt((var_g + mean_g**2) * (var_w + mean_w**2)) * math.sqrt(sparsity * terms)
-    if sigma == 0.0:
-        return 1.0
-    if element_wise:
-        product = min(np.abs(g[g != 0]).min() * np.abs(w[w != 0]).min(), math.inf)
-        l = max(1.0, smallest / product)
-    else:
+    l = 1.0
+    if sigma > 0:
         # sqrt2 erfinv(T) is the normal quantile of (1 + T) / 2.
         l = max(1.0, smallest / (NormalDist().inv_cdf(0.5 + 0.5 * _share(share)) * sigma))
-    l = min(l, f.largest / terms / (_largest(g) * _largest(w)))
-    if total is not None:
-        l = min(l, total / cumulative)
-    if upper is not None:
-        l = min(l, upper)
-    return math.ldexp(1.0, math.frexp(l)[1] - 1) if power_of_two else l
+        l = min(l, f.largest / terms / (_largest(g) * _largest(w)))
+    l = bounded(l, cumulative, upper, total)
+    return power_of_two_below(l) if power_of_two else l
+
+
+def bounded(l: float, cumulative: float, upper: float | None, total: float | None) -> float:
+    """A layer's l, at most `upper`, and with the scale that arrives at most `total`."""
+    return min(
+        l,
+        math.inf if total is None else total / cumulative,
+        math.inf if upper is None else upper,
+    )
+
+
+def power_of_two_below(l: float) -> float:
+    """The largest power of two that is at most l."""
+    return math.ldexp(1.0, math.frexp(l)[1] - 1)
+
+
+def _products(g: np.ndarray, w: np.ndarray) -> tuple[float, float]:
+    """Smallest and largest magnitude of the nonzero products g w at the same output; or 0, 0."""
+    outputs = -1 if w.ndim < 2 else 1 - w.ndim
+    if g.ndim < -outputs or not w.ndim or g.shape[outputs] != w.shape[0]:
+        raise ValueError(
+            f"weights of shape {w.shape} do not fit a gradient of shape {g.shape}; its axis "
+            f"{outputs} must be the weights' first"
+        )
+    low, high = np.ones(w.shape[0]), np.ones(w.shape[0])
+    for factor in (np.moveaxis(g, outputs, 0), w):
+        size = np.abs(factor).reshape(w.shape[0], -1) if factor.size else np.zeros((w.shape[0], 1))
+        size[~np.isfinite(size)] = 0.0
+        low *= np.where(size > 0, size, math.inf).min(axis=1, initial=math.inf)
+        high *= size.max(axis=1, initial=0.0)
+    return (float(low.min()), float(high.max())) if high.any() else (0.0, 0.0)
 
 
 @guarded
@@ -131,11 +166,13 @@ def join_scales(
     largest: list[float],
     *,
     format: FormatLike = "fp16",
-    min_factor: float = 0.125,
+    floor: float = 0.125,
 ) -> float:
-    """The common scale of gradients at a branch: the largest of theirs at which none overflows.
+    """The common scale of gradients at a branch: the largest of theirs at which all fit.
 
-    If all would, the smallest is halved, down to `min_factor` times it.
+    A gradient fits if its largest magnitude is below the format's largest value. If none of the
+    scales fits, the smallest is halved until one does, as long as it is at least `floor`: the last
+    that is tried is the first below it.
 
     Parameters
     ----------
@@ -145,8 +182,8 @@ def join_scales(
         Largest scaled magnitude of each.
     format : FloatFormat, str or dtype
         Its largest value is the limit.
-    min_factor : float
-        How far the smallest scale may be lowered.
+    floor : float
+        The least scale that is halved.
 
     Returns
     -------
@@ -155,22 +192,35 @@ def join_scales(
     Raises
     ------
     ValueError
-        No scale, or not one largest magnitude each.
+        No scale, or not one largest magnitude each; no scale fits.
     """
     limit = as_format(format).largest
-    scales = [number("scales", s) for s in listed("scales", scales)]
+    scales = [_positive("scales", s) for s in listed("scales", scales)]
     largest = [number("largest", a) for a in listed("largest", largest)]
     if not scales or len(scales) != len(largest):
         raise ValueError(
             f"{len(scales)} scales and {len(largest)} largest magnitudes; give one of each per "
             "gradient, at least one"
         )
-    halved = [min(scales) * 0.5**k for k in range(1, 60) if 0.5**k >= min_factor]
-    candidates = sorted(set(scales), reverse=True) + halved
+    unscaled = float(np.max([a / s for a, s in zip(largest, scales, strict=True)]))
+    candidates = sorted(scales, reverse=True)
+    while candidates[-1] >= _positive("floor", floor):
+        candidates.append(candidates[-1] / 2)
     for scale in candidates:
-        if all(a * (scale / s) <= limit for a, s in zip(largest, scales, strict=True)):
+        if unscaled * scale < limit:
             return scale
-    return candidates[-1]
+    raise ValueError(
+        f"an unscaled gradient of {unscaled:g} does not fit below {limit:g}, the largest value of "
+        f"{as_format(format)}, at any scale from {candidates[0]:g} to {candidates[-1]:g}; give a "
+        "smaller gradient, a smaller floor, or a wider format"
+    )
+
+
+def _positive(name: str, value: Any) -> float:
+    value = number(name, value)
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name}={value} must be a finite number above 0")
+    return value
 
 
 @guarded

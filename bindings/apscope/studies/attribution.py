@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -164,6 +164,10 @@ def _first_order(
     }
 
 
+#: The change of a loss, or the losses before and after.
+Change: TypeAlias = float | tuple[float, float]
+
+
 @dataclass(frozen=True)
 class PathLossChange:
     """The change of a loss along a straight path of the weights, allocated to the parameters."""
@@ -172,6 +176,7 @@ class PathLossChange:
     total: float  #: their sum
     intervals: int  #: of Simpson's rule
     error: float  #: the true change minus `total`; NaN if the change was not given
+    test: PathLossChange | None = None  #: the same of the second set, if one was given
 
 
 @guarded
@@ -180,7 +185,8 @@ def path_loss_change(
     start: Any,
     end: Any,
     *,
-    change: float | None = None,
+    change: Change | None = None,
+    test: tuple[Callable[[np.ndarray], Any], Change] | None = None,
     intervals: int = 2,
     tolerance: float = 1e-3,
     max_intervals: int = 32,
@@ -189,7 +195,8 @@ def path_loss_change(
 
     The loss changes by the integral over the path of gradient times displacement; each parameter's
     term of that scalar product, integrated by the composite Simpson rule, is its share. It needs
-    the loss's gradient: a trace has none between its steps.
+    the loss's gradient: a trace has none between its steps. With n intervals the gradient is taken
+    at (1 - j/n) start + (j/n) end for j = 0..n.
 
     Parameters
     ----------
@@ -197,13 +204,16 @@ def path_loss_change(
         The loss's gradient, of the shape of the weights.
     start, end : array_like
         Weights before and after.
-    change : float, optional
-        The true change L(end) - L(start). With it, intervals are doubled until the shares add up to
-        it.
+    change : float or (float, float), optional
+        The true change L(end) - L(start), or L(start) and L(end), whose error is then L(end) -
+        (L(start) + total). With it, intervals are doubled until the shares add up to it.
+    test : (callable, change), optional
+        The gradient and the change of a second set of examples: intervals are doubled until the
+        shares of both sets add up. `change` is required then.
     intervals : int
         The initial number; even.
     tolerance : float
-        On abs(change - total).
+        On abs(error).
     max_intervals : int
         Doubling stops at this number of intervals.
 
@@ -214,7 +224,7 @@ def path_loss_change(
     Raises
     ------
     ValueError
-        Shapes that differ, an odd number of intervals.
+        Shapes that differ, an odd number of intervals, a second set without `change`.
     """
     a, b = np.asarray(start, np.float64), np.asarray(end, np.float64)
     if a.shape != b.shape:
@@ -222,25 +232,49 @@ def path_loss_change(
     n = integer("intervals", intervals, 2, 2**20)
     if n % 2:
         raise ValueError(f"intervals={n} is odd; Simpson's rule needs an even number, such as 2")
-    slopes: dict[float, np.ndarray] = {}
+    if test is not None and change is None:
+        raise ValueError("test is given, but change=None; give the change of the first set too")
+    sets = [(gradient, change)] if test is None else [(gradient, change), test]
+    slopes: list[dict[float, np.ndarray]] = [{} for _ in sets]
+    while True:
+        found = [
+            _path(gradient, a, b, n, change, held)
+            for (gradient, change), held in zip(sets, slopes, strict=True)
+        ]
+        missing = max(abs(one.error) for one in found)
+        if change is None or missing <= tolerance or 2 * n > max_intervals:
+            return found[0] if test is None else replace(found[0], test=found[1])
+        n *= 2
+
+
+def _path(
+    gradient: Callable[[np.ndarray], Any],
+    a: np.ndarray,
+    b: np.ndarray,
+    n: int,
+    change: Change | None,
+    slopes: dict[float, np.ndarray],
+) -> PathLossChange:
+    """With n intervals; `slopes` are the gradients by their place on the path, from 0 to 1."""
 
     def slope(at: float) -> np.ndarray:
         if at not in slopes:
-            slopes[at] = np.asarray(gradient(a + at * (b - a) if at < 1 else b), np.float64)
+            slopes[at] = np.asarray(gradient((1 - at) * a + at * b), np.float64)
             if slopes[at].shape != a.shape:
                 raise ValueError(
                     f"gradient returned shape {slopes[at].shape}; the weights have {a.shape}"
                 )
         return slopes[at]
 
-    while True:
-        weights = [1.0, *(4.0 if j % 2 else 2.0 for j in range(1, n)), 1.0]
-        mean = sum((w * slope(j / n) for j, w in enumerate(weights)), start=np.zeros_like(a)) / (
-            3.0 * n
-        )
-        allocation = (b - a) * mean
-        total = math.fsum(allocation.ravel())
-        error = math.nan if change is None else change - total
-        if change is None or abs(error) <= tolerance or 2 * n > max_intervals:
-            return PathLossChange(allocation, total, n, error)
-        n *= 2
+    weights = [1.0, *(4.0 if j % 2 else 2.0 for j in range(1, n)), 1.0]
+    sums = sum((w * slope(j / n) for j, w in enumerate(weights)), start=np.zeros_like(a))
+    allocation = (b - a) * (sums / (3.0 * n))
+    total = math.fsum(allocation.ravel())
+    if change is None:
+        error = math.nan
+    elif isinstance(change, tuple):
+        before, after = change
+        error = after - (before + total)
+    else:
+        error = change - total
+    return PathLossChange(allocation, total, n, error)

@@ -12,9 +12,22 @@ from .._arrays.casts import quantize
 from .._arrays.checks import integer
 from .._arrays.draws import Draws
 from .._arrays.inputs import FormatLike, as_format
+from .._arrays.projection import Projection
+from .._core import FloatFormat
 from ._states import check_optimizer, check_state, check_tensors, load_optimizer
 
-UPDATES = ("nearest", "stochastic", "kahan", "residual")
+#: Stochastic rounding of normal numbers; those below the smallest one go to nearest.
+STOCHASTIC_NORMAL = "stochastic_normal"
+UPDATES = ("nearest", "stochastic", STOCHASTIC_NORMAL, "kahan", "residual")
+
+
+def stochastic_normal(
+    x: torch.Tensor, format: FloatFormat, *, projection: Projection, seed: int | Draws
+) -> torch.Tensor:
+    """Rounds by a stochastic projection, and to nearest what is below the smallest normal number."""
+    drawn: torch.Tensor = quantize(x, format, projection=projection, seed=seed)
+    nearest: torch.Tensor = quantize(x, format, overflow=projection.overflow)
+    return torch.where(x.abs() < format.smallest_normal, nearest, drawn)
 
 
 class LowPrecisionWeights:
@@ -24,6 +37,8 @@ class LowPrecisionWeights:
 
         nearest      w <- Q(w + d)
         stochastic   w <- Q(w + d), rounded stochastically
+        stochastic_normal   likewise, but abs(w + d) below the format's smallest normal number is
+                     rounded to nearest
         kahan        y = Q(d - c);  t = Q(w + y);  c = Q(Q(t - w) - y);  w <- t
         residual     p = w + r + d;  w <- Q(p);  r <- p - w         (r in fp64)
 
@@ -35,7 +50,7 @@ class LowPrecisionWeights:
         Of fp32 or fp64 parameters on the CPU, which are rounded to the format at once, to nearest.
         Its own state (momentum) stays as it is.
     format : FloatFormat, str or dtype
-    update : {"nearest", "stochastic", "kahan", "residual"}
+    update : {"nearest", "stochastic", "stochastic_normal", "kahan", "residual"}
     only : iterable of torch.nn.Parameter, optional
         The parameters that are kept in the format, of the optimizer's; by default all.
     seed : int, 0 to 2**64 - 1
@@ -133,9 +148,10 @@ class LowPrecisionWeights:
     def _updated(self, i: int, w: torch.Tensor, moved: torch.Tensor) -> torch.Tensor:
         if self.update == "nearest":
             return self._rounded(moved)
-        if self.update == "stochastic":
-            drawn: torch.Tensor = quantize(
-                moved, self.format, rounding="stochastic", overflow="saturate",
+        if self.update in ("stochastic", STOCHASTIC_NORMAL):
+            draw = quantize if self.update == "stochastic" else stochastic_normal
+            drawn: torch.Tensor = draw(
+                moved, self.format, projection=Projection("stochastic", overflow="saturate"),
                 seed=Draws(self.seed, self.steps * len(self._parameters) + self._kept[i]),
             )  # fmt: skip
             return drawn

@@ -5,7 +5,7 @@ several processes: with `exchange_hook` under PyTorch's ``DistributedDataParalle
 `exchange_fsdp` under ``fully_shard``. All give the same bits.
 
 Methods of training, each with its source (docs/methods.md): `AdaptiveLossScaling`, `FracTrain`
-(contexts around a model's layers), `HALP` (an optimizer), `DoubleSampledLinear` (a layer),
+with `Gates` (contexts around a model's layers), `HALP` (an optimizer), `DoubleSampledLinear` (a layer),
 `multipoint` (a trained model's weights); `apscope.train.unit_scaling` has layers of unit variance.
 """
 
@@ -19,6 +19,7 @@ except ImportError as _error:
 from ._adaptive_loss_scaling import AdaptiveLossScaling
 from ._double_sampling import DoubleSampledLinear
 from ._fractrain import FracTrain
+from ._fractrain_gates import Gates
 from ._fsdp import exchange_fsdp
 from ._halp import HALP
 from ._hook import ExchangeState, exchange_hook
@@ -39,7 +40,7 @@ from ._workers import Workers
 
 __all__ = [
     "HALP", "AdaptiveLossScaling", "Cast", "DoubleSampledLinear", "ExchangeState", "FracTrain",
-    "LossScale", "QuantizedModel", "Recipe", "Sum", "Weights", "Workers", "exchange_fsdp",
+    "Gates", "LossScale", "QuantizedModel", "Recipe", "Sum", "Weights", "Workers", "exchange_fsdp",
     "exchange_hook", "multipoint", "quantization", "quantize_model", "recipes", "register_module",
 ]  # fmt: skip
 __dir__ = __all__.copy

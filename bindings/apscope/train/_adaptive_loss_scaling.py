@@ -11,7 +11,8 @@ from torch.autograd.function import once_differentiable
 from .._arrays.casts import quantize
 from .._arrays.checks import integer
 from .._arrays.inputs import FormatLike, as_format
-from ..studies.activation_scales import join_scales, layer_scale
+from .._core import FloatFormat
+from ..studies.activation_scales import bounded, join_scales, layer_scale, power_of_two_below
 from ._layers import LayerMode, Product
 
 
@@ -45,17 +46,20 @@ class AdaptiveLossScaling(LayerMode):
     the end of the model), and passes on a gradient at another scale:
 
         g  = Q(P g)                        what a gradient in the format is
-        l  = `apscope.studies.activation_scales.layer_scale`(g, W, cumulative=P / start)
+        l  = `apscope.studies.activation_scales.layer_scale`(g, W, cumulative=P)
         gx = Q(Q(l g) W) / (P l)           passed on at the scale P l
         gW = Q(g x) / P,  gb = Q(sum g) / P
 
     Q rounds to the format, sums are fp32. P l is a power of two, so the division is exact. If
-    several layers read an output, P is `join_scales` of their scales. All tensors between the
-    layers hold the unscaled numbers, which have the same bits: only Q depends on P.
+    several layers read an output, P is `join_scales` of their scales; where none fits, it is the
+    smallest of them, and the step has overflowed. All tensors between the layers hold the unscaled
+    numbers, which have the same bits: only Q depends on P.
 
-    Source: R. Zhao, B. Vogel, T. Ahmed, arXiv:1910.12385, and the code ada-loss, whose rule, bounds
-    (16 of a layer, 1024 of all) and join are these. At a join the code limits each gradient at its
-    own scale; here the limit applies to their sum.
+    Source: R. Zhao, B. Vogel, T. Ahmed, W. Luk, arXiv:1910.12385, and the code gradient-scaling
+    (ada-loss), whose rule, bounds (16 of a layer, 1024 of all, `start` among them) and join are
+    these. At a join the code limits each gradient, where here their sum is limited, and stops if
+    none fits. The code has fp16 with `u_min=6e-8`, and gW and gb are fp16 numbers after the
+    division too: `stored="fp16"`.
 
     Parameters
     ----------
@@ -69,7 +73,10 @@ class AdaptiveLossScaling(LayerMode):
         P at the end of the model, a power of two. A loop may change the attribute between passes,
         for example halve it after an overflow.
     every : int
-        l is computed once per this number of forward passes, and kept in between.
+        l is computed once per this number of forward passes. In between it is kept as it was
+        before the bounds 16 and 1024 and the power of two, which hold for every pass's own P.
+    stored : FloatFormat, str or dtype, optional
+        gW and gb are rounded to this format once more after the division by P; None: they are not.
     **options
         Of `layer_scale`: share, upper, total, sparsity, element_wise, u_min.
 
@@ -116,6 +123,7 @@ class AdaptiveLossScaling(LayerMode):
         scale: float | None = None,
         start: float = 1.0,
         every: int = 1,
+        stored: FormatLike | None = None,
         **options: Any,
     ) -> None:
         super().__init__(model)
@@ -126,6 +134,9 @@ class AdaptiveLossScaling(LayerMode):
         self.scale = None if scale is None else _power_of_two("scale", scale)
         self.start = _power_of_two("start", start) if self.scale is None else self.scale
         self.every = integer("every", every, 1, 2**62)
+        self.stored = None if stored is None else as_format(stored)
+        bounds = {"upper": options.pop("upper", 16.0), "total": options.pop("total", 1024.0)}
+        self._bounds = dict.fromkeys(bounds) if options.get("element_wise") else bounds
         self._options = options
         self._passes = 0
         self._calls: dict[str, int] = {}
@@ -160,10 +171,13 @@ class AdaptiveLossScaling(LayerMode):
         scales = [r.passed for r in call.readers if r.passed is not None]
         if not scales:
             return self.start
-        if len(set(scales)) == 1:
+        if len(scales) == 1:
             return scales[0]
         largest = float(g.abs().max()) if g.numel() else 0.0
-        return join_scales(scales, [largest * s for s in scales], format=self.format)
+        try:
+            return join_scales(scales, [largest * s for s in scales], format=self.format)
+        except ValueError:  # No scale fits, which `overflowed` then tells.
+            return min(scales)
 
     def _own(self, call: _Call, g: torch.Tensor, w: torch.Tensor, arrived: float) -> float:
         if self.scale is not None:
@@ -174,14 +188,19 @@ class AdaptiveLossScaling(LayerMode):
                 g.numpy(),
                 w.detach().numpy(),
                 format=self.format,
-                cumulative=arrived / self.start,
+                upper=None,
+                total=None,
+                power_of_two=False,
                 **self._options,
             )
-        return self._held[key]
+        return power_of_two_below(bounded(self._held[key], arrived, **self._bounds))
 
     def _q(self, x: torch.Tensor) -> torch.Tensor:
-        rounded: torch.Tensor = quantize(x.contiguous(), self.format)
-        return rounded.to(x.dtype)
+        return _rounded(x, self.format)
+
+    def _unscaled(self, gradient: torch.Tensor, scale: float) -> torch.Tensor:
+        exact = gradient / scale
+        return exact if self.stored is None else _rounded(exact, self.stored)
 
     @torch.no_grad()
     def backward_of(
@@ -199,16 +218,15 @@ class AdaptiveLossScaling(LayerMode):
             there = int(exact.count_nonzero())
             lost = (there - int(gx.count_nonzero())) / there if there else 0.0
         call.passed = arrived * factor
-        gw = self._q(product.weight_gradient(g, x, w.shape)) if needs[1] else None
-        gb = self._q(product.bias_gradient(g)) if needs[2] else None
+        gw = gb = None
+        if needs[1]:
+            gw = self._unscaled(self._q(product.weight_gradient(g, x, w.shape)), arrived)
+        if needs[2]:
+            gb = self._unscaled(self._q(product.bias_gradient(g)), arrived)
         gradients = [r for r in (gx, gw, gb) if r is not None]
         overflow = sum(int((~torch.isfinite(r)).sum()) for r in gradients)
         self.layers.append(LayerScale(call.name, arrived, factor, call.passed, lost, overflow))
-        return (
-            None if gx is None else gx / call.passed,
-            None if gw is None else gw / arrived,
-            None if gb is None else gb / arrived,
-        )
+        return None if gx is None else gx / call.passed, gw, gb
 
 
 class _Layer(torch.autograd.Function):
@@ -244,6 +262,11 @@ def _calls_before(node: Any) -> list[_Call]:
         else:
             left += [after for after, _ in node.next_functions]
     return list(calls.values())
+
+
+def _rounded(x: torch.Tensor, format: FloatFormat) -> torch.Tensor:
+    rounded: torch.Tensor = quantize(x.contiguous(), format)
+    return rounded.to(x.dtype)
 
 
 def _power_of_two(name: str, value: float) -> float:

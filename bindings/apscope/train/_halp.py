@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from .._arrays.casts import quantize
 from .._arrays.checks import integer, number
 from .._arrays.draws import Draws
 from ..torch._states import check_state, check_tensors
@@ -25,24 +26,38 @@ class HALP:
 
     and at every step, with the gradient g_i of one batch at w~ + z and at w~,
 
-        v = g_i(w~ + z) - g_i(w~) + g
-        z = delta clip(round((z - rate v) / delta), -2^(bits-1), 2^(bits-1) - 1),  w = w~ + z
+        v = g_i(w~ + z) - g_i(w~) + g + decay z
+        b = momentum b + v
+        z = delta clip(round((z - rate b) / delta), -2^(bits-1), 2^(bits-1) - 1),  w = w~ + z
 
     rounded stochastically. z is the only number that changes from step to step, and it has `bits`
-    bits; delta shrinks with the gradient, so the steps become finer towards the optimum.
+    bits; delta shrinks with the gradient, so the steps become finer towards the optimum. b is 0
+    without momentum, and a new centre keeps it.
+
+    With ``bits="fp16"`` z is an fp16 number without a scale, and so are all numbers of a step:
+
+        c = C(rate (g + decay w~))                  at every centre
+        v = H(C(g_i(w~ + z) - g_i(w~)) + decay z)
+        b = H(H(H(momentum b) + H(rate v)) + c),  z = H(z - b),  w = w~ + z
+
+    H rounds to fp16, to nearest, ties to even. C does so stochastically: it rounds the fp32 number
+    to 11 significant bits with 13 random bits, then to fp16, where it saturates.
 
     Source: C. De Sa et al., arXiv:1803.03383, and the code torchhalp (the range, delta, the
-    asymmetric box, mu = 0.1 and 8 bits are its defaults). The code has one delta per tensor
-    (`unit`); with one for the model, the optimum of a mu-strongly convex loss is always within the
-    range.
+    asymmetric box, mu = 0.1 and 8 bits are its defaults; its decay acts on z too, not on w). The
+    code has one delta per tensor (`unit`); with one for the model, the optimum of a mu-strongly
+    convex loss is always within the range. The fp16 form is that of the code halp for networks,
+    which computes g_i(w~ + z) - g_i(w~) in fp16, layer by layer; here it is one difference of
+    gradients.
 
     Parameters
     ----------
     parameters : iterable of float32 or float64 tensors on the CPU
-        Changed in place. w~ is kept in their dtype; the rest is computed in fp64.
+        Changed in place. w~ is kept in their dtype; the rest is computed in fp64, or, with
+        ``bits="fp16"``, in fp32 before each rounding.
     rate : float
         The learning rate.
-    bits : int, 2 to 24, or None
+    bits : int, 2 to 24, "fp16" or None
         None: z is not rounded, which is SVRG.
     mu : float
         The strong convexity of the loss, or a tuned number instead.
@@ -51,8 +66,11 @@ class HALP:
     delta : float, optional
         A constant instead, for all steps; then w itself is kept as an integer times delta, in the
         same box: plain low-precision SVRG. The weights are rounded to nearest at the beginning.
+    decay, momentum : float
+        Of the weights' offset z, and of the steps; 0 or above.
     seed : int, 0 to 2**64 - 1
-        Of stochastic rounding: parameter i of n at step t is call n t + i of ``Draws(seed)``.
+        Of stochastic rounding: parameter i of n at step t is call n t + i of ``Draws(seed)``, and,
+        with ``bits="fp16"``, at a centre before step t call 2^62 + n t + i.
 
     Attributes
     ----------
@@ -89,10 +107,12 @@ class HALP:
         parameters: Iterable[torch.Tensor],
         rate: float,
         *,
-        bits: int | None = 8,
+        bits: int | str | None = 8,
         mu: float = 0.1,
         unit: str = "model",
         delta: float | None = None,
+        decay: float = 0.0,
+        momentum: float = 0.0,
         seed: int = 0,
     ) -> None:
         self._parameters = list(parameters)
@@ -105,16 +125,21 @@ class HALP:
                     "fp64 parameters on the CPU"
                 )
         self.rate, self.mu = _positive("rate", rate), _positive("mu", mu)
-        self.bits = None if bits is None else integer("bits", bits, 2, 24)
+        self.bits = bits if bits is None or bits == "fp16" else integer("bits", bits, 2, 24)
+        self.decay = _positive("decay", decay, or_zero=True)
+        self.momentum = _positive("momentum", momentum, or_zero=True)
         if unit not in ("model", "tensor"):
             raise ValueError(f"unit={unit!r} must be model or tensor")
         self.unit, self.seed = unit, integer("seed", seed, 0, 2**64 - 1)
         self._constant = None if delta is None else _positive("delta", delta)
-        if self._constant is not None and self.bits is None:
-            raise ValueError("delta is for rounded steps, but bits is None; give bits")
+        if self._constant is not None and not isinstance(self.bits, int):
+            raise ValueError(
+                f"delta is for integers, but bits is {self.bits}; give bits of integers"
+            )
         self.steps, self.clipped = 0, 0
         self.delta = [self._constant or 0.0] * len(self._parameters)
         self._z = [torch.zeros_like(p, dtype=torch.float64) for p in self._parameters]
+        self._buffer = [torch.zeros_like(z) for z in self._z]
         self._full: list[torch.Tensor] = []
         if self._constant is not None:
             with torch.no_grad():
@@ -141,7 +166,12 @@ class HALP:
         self.clipped = 0
         squares = [float(g.square().sum()) for g in self._full]
         norm = math.sqrt(sum(squares))
-        if self._constant is None and self.bits is not None:
+        if self.bits == "fp16":
+            self._full = [
+                _drawn_half(self.rate * (g + self.decay * w.double()), self._seed_of(i, 2**62))
+                for i, (g, w) in enumerate(zip(self._full, self._centre, strict=True))
+            ]
+        elif self._constant is None and isinstance(self.bits, int):
             widest = self.mu * (2 ** (self.bits - 1) - 1)
             self.delta = [
                 (norm if self.unit == "model" else math.sqrt(square)) / widest for square in squares
@@ -174,24 +204,47 @@ class HALP:
                 p.copy_(c)
             at_centre = self._gradients(closure)[1]
             for i, p in enumerate(self._parameters):
-                v = here[i].double() - at_centre[i].double() + self._full[i]
-                moved = self._z[i] - self.rate * v
-                if self._constant is not None:
-                    centre = self._centre[i].double()
-                    moved = self._rounded(i, centre + moved, self._seed_of(i)) - centre
-                elif self.bits is not None:
-                    moved = self._rounded(i, moved, self._seed_of(i))
-                self._z[i] = moved
-                p.copy_(self._centre[i].double() + moved)
+                difference = here[i].double() - at_centre[i].double()
+                move = self._moved_half if self.bits == "fp16" else self._moved
+                self._z[i] = move(i, difference)
+                p.copy_(self._centre[i].double() + self._z[i])
         self.steps += 1
         return loss
 
-    def _seed_of(self, i: int) -> int:
-        return Draws(self.seed, self.steps * len(self._parameters) + i).next()
+    def _moved(self, i: int, difference: torch.Tensor) -> torch.Tensor:
+        """z after a step; `difference` is g_i(w~ + z) - g_i(w~)."""
+        v = difference + self._full[i]
+        if self.decay:
+            v = v + self.decay * self._z[i]
+        if self.momentum:
+            v = self._buffer[i] = self.momentum * self._buffer[i] + v
+        moved = self._z[i] - self.rate * v
+        if self._constant is not None:
+            centre = self._centre[i].double()
+            return self._rounded(i, centre + moved, self._seed_of(i)) - centre
+        return moved if self.bits is None else self._rounded(i, moved, self._seed_of(i))
+
+    def _moved_half(self, i: int, difference: torch.Tensor) -> torch.Tensor:
+        """The same in fp16: a product with a setting is rounded to fp32 first, as PyTorch's are."""
+        rate, decay, momentum = (
+            torch.tensor(setting, dtype=torch.float32)
+            for setting in (self.rate, self.decay, self.momentum)
+        )
+        z, cached = self._z[i].float(), self._full[i].float()
+        v = _drawn_half(difference, self._seed_of(i)).float()
+        v = _half(v + decay * z) if self.decay else v
+        b = _half(rate * v)
+        if self.momentum:
+            b = _half(_half(momentum * self._buffer[i].float()) + b)
+        self._buffer[i] = b = _half(b + cached)
+        return _half(z - b).double()
+
+    def _seed_of(self, i: int, first: int = 0) -> int:
+        return Draws(self.seed, first + self.steps * len(self._parameters) + i).next()
 
     def _rounded(self, i: int, x: torch.Tensor, seed: int | None) -> torch.Tensor:
         """To delta times integers of the box."""
-        assert self.bits is not None
+        assert isinstance(self.bits, int)
         if self.delta[i] == 0.0:
             return torch.zeros_like(x)
         low, high = -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
@@ -210,14 +263,18 @@ class HALP:
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next step depends on, except the weights, as tensors and numbers."""
         return {
-            "settings": [self.rate, self.mu, self.bits, self.unit, self._constant, self.seed],
+            "settings": [
+                self.rate, self.mu, self.bits, self.unit, self._constant, self.decay,
+                self.momentum, self.seed,
+            ],
             "steps": self.steps,
             "clipped": self.clipped,
             "delta": list(self.delta),
             "centre": [c.clone() for c in self._centre],
             "full": [g.clone() for g in self._full],
             "z": [z.clone() for z in self._z],
-        }
+            "buffer": [b.clone() for b in self._buffer],
+        }  # fmt: skip
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continues from another run's state, with the same bits.
@@ -230,7 +287,8 @@ class HALP:
         mine = self.state_dict()
         check_state(state, mine, {"settings": mine["settings"]})
         check_tensors("centre", state["centre"], mine["centre"])
-        check_tensors("z", state["z"], mine["z"])
+        for name in ("z", "buffer"):
+            check_tensors(name, state[name], mine[name])
         if state["full"] != []:  # empty before the first centre
             check_tensors("full", state["full"], mine["z"])
         delta = state["delta"]
@@ -240,12 +298,30 @@ class HALP:
         counts = [integer(name, state[name], 0, 2**62) for name in ("steps", "clipped")]
         self.steps, self.clipped = counts
         self.delta = delta
-        self._centre, self._full, self._z = (
-            [t.clone() for t in state[name]] for name in ("centre", "full", "z")
+        self._centre, self._full, self._z, self._buffer = (
+            [t.clone() for t in state[name]] for name in ("centre", "full", "z", "buffer")
         )
 
 
-def _positive(name: str, value: float) -> float:
-    if not (isinstance(value, int | float) and 0 < value < math.inf):
-        raise ValueError(f"{name}={value!r} must be a number above 0")
+def _half(x: torch.Tensor) -> torch.Tensor:
+    """fp32 numbers rounded to fp16, to nearest, ties to even; as fp32."""
+    rounded: torch.Tensor = quantize(x, "fp16")
+    return rounded
+
+
+def _drawn_half(x: torch.Tensor, seed: int) -> torch.Tensor:
+    """The fp32 numbers rounded to 11 significant bits by 13 random bits, then to fp16; as fp64."""
+    drawn = quantize(
+        x.float().contiguous(), "tf32", rounding="stochastic", random_bits=13, seed=seed,
+        overflow="saturate",
+    )  # fmt: skip
+    rounded: torch.Tensor = quantize(drawn, "fp16", overflow="saturate")
+    return rounded.double()
+
+
+def _positive(name: str, value: float, *, or_zero: bool = False) -> float:
+    if not (isinstance(value, int | float) and 0 <= value < math.inf and (value or or_zero)):
+        raise ValueError(
+            f"{name}={value!r} must be {'0 or a number' if or_zero else 'a number'} above 0"
+        )
     return float(value)

@@ -34,6 +34,9 @@ public:
     std::int64_t number() const;  ///< the training step's number
     std::size_t index() const;    ///< the step's index among the steps of the run, from 0
     int workers() const;
+    /// The number of messages, which is more than `worker` of `encode` and `decode`: workers(), or
+    /// in two phases the number of workers and of owners.
+    int senders() const;
     double loss() const;           ///< NaN if it is unknown
     double learning_rate() const;  ///< NaN if it is unknown
     /// The tensor's weights and the gradient of the full batch; empty if they are not recorded.
@@ -50,10 +53,14 @@ public:
     std::vector<std::uint64_t> random(int worker, std::size_t count, int bits = 32,
                                       std::uint32_t hop = 0) const;
 
-    explicit SchemeStep(const detail::TrainingStep& step) : step_(&step) {}  // internal
+    SchemeStep(const detail::TrainingStep& step, std::string_view scheme,
+               const char* function)  // internal
+        : step_(&step), scheme_(scheme), function_(function) {}
 
 private:
     const detail::TrainingStep* step_;
+    std::string_view scheme_;  // the names of the scheme and of the function, for messages
+    const char* function_;
 };
 
 /// The message that `encode` returns for a worker's row.
@@ -76,9 +83,9 @@ struct SchemeMessage {
 /// one step, with complete rows, one per worker, whose elements are all finite: infinities and NaNs
 /// bypass the scheme. In two phases each row is encoded alone: `select` gets one row and workers()
 /// is 1; in the second phase the row and shape() are the owner's part of the sum, and `worker` is
-/// the number of workers plus the owner's rank. Several threads call the functions at once, for
-/// different tensors or steps. An exception of a function ends the replay or exchange, whose caller
-/// receives it unchanged.
+/// the number of workers plus the owner's rank; senders() is twice the number of workers. Several
+/// threads call the functions at once, for different tensors or steps. An exception of a function
+/// ends the replay or exchange, whose caller receives it unchanged.
 struct SchemeFunctions {
     using Row = std::vector<double>;
     using Rows = std::vector<Row>;
@@ -131,8 +138,8 @@ struct SchemeFunctions {
 /// `apscope.schemes.define` defines schemes in the same way.
 ///
 /// @param name       A word that no scheme has, without `:,;=()@` and spaces. A defined scheme of
-/// this name is
-///                   replaced; replays and exchanges that run continue with the old one.
+///                   this name is replaced; replays and exchanges that run continue with the old
+///                   one.
 /// @param functions  The functions that replace parts of the base.
 /// @returns the scheme, as `scheme(name)`.
 /// @throws std::invalid_argument  A name of the library's schemes, or one that is invalid in specs;

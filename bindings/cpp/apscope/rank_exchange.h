@@ -37,6 +37,9 @@ struct RankStep {
 /// Messages have the machine's byte order, so all ranks must run on machines of one kind. Their
 /// lengths depend on the tensors and on the number of NaNs and infinities in the gradients. They
 /// contain decoded values, not packed codes: an exchange emulates a scheme, it saves no bytes.
+/// Every message begins with the step, the sending rank and the owner of the shards (24 bytes), so
+/// that a rank refuses a message of another step or rank. A call that throws changes neither the
+/// memory nor `out`.
 ///
 /// It runs schemes that encode a worker's row without the other rows:
 /// - with the topologies `two_phase` and `reduce_scatter` (with the keys `own` and `phase2`, not
@@ -80,14 +83,14 @@ public:
     /// encodes the sums.
     /// @param received  One message per rank, in order, including this rank's message to itself.
     /// @returns the message to every rank.
-    /// @throws std::invalid_argument  A message does not belong to this exchange.
+    /// @throws std::invalid_argument  A message does not belong to this exchange and step.
     std::vector<std::byte> add(std::span<const std::vector<std::byte>> received);
     /// Fills in the sums over the workers, rounded to fp32.
     /// @param received  The messages that add() returned on all ranks, in their order.
     /// @param out       A row per tensor.
     /// @returns for each tensor, true if the scheme dropped the step; its row of `out` is then 0.
-    /// @throws std::invalid_argument  A message does not belong to this exchange; a row has another
-    ///                                length.
+    /// @throws std::invalid_argument  A message does not belong to this exchange and step; a row
+    ///                                has another length.
     std::vector<bool> receive(std::span<const std::vector<std::byte>> received,
                               std::span<const std::span<float>> out) const;
 

@@ -161,11 +161,13 @@ public:
     /// `merge` and `check` read, and `apscope.Results.open` in Python (docs/results_format.md).
     /// results.csv has the bytes that Python writes; the Parquet files have the same tables, but
     /// are not compressed. A new folder appears with all its files or not at all; while earlier
-    /// results are replaced, every reader refuses the folder until all files are in their places.
+    /// results are replaced, every reader refuses the folder until all files are in their places,
+    /// and an error restores the earlier ones. One process at a time, C++ or Python, writes a
+    /// folder: it holds the folder's lock.
     /// @param folder   A new folder, or an empty one; its parent folders are made if necessary.
     /// @param options  Whether to write results.csv, and whether to replace earlier results.
     /// @throws std::invalid_argument  The folder has files, and `replace` is false, or it is no
-    ///                                folder of results.
+    ///                                folder of results; another process writes it.
     /// @throws std::runtime_error     The folder cannot be written; the message says why.
     void write(const std::filesystem::path& folder, const WriteOptions& options = {}) const;
     /// Writes all rows as CSV: the bytes of results.csv.

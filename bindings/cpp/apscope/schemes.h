@@ -31,7 +31,7 @@ struct SchemeDefinition {
     std::vector<SchemeKey> keys;
 };
 
-/// All registered schemes, family by family.
+/// All schemes of the library, family by family, without those of define_scheme().
 [[nodiscard]] APSCOPE_API std::vector<SchemeDefinition> scheme_definitions();
 
 /// A spec, parsed and checked.

@@ -71,8 +71,8 @@ public:
     /// @param folder   The folder of the trace. It is made if it does not exist; it must not have a
     ///                 trace.
     /// @param options  The entries of the manifest.
-    /// @throws std::invalid_argument  An impossible option, a text that is not UTF-8, a folder with
-    ///                                a trace.
+    /// @throws std::invalid_argument  An impossible option, a text that is not UTF-8, a file, a
+    ///                                folder with a trace.
     /// @throws std::runtime_error     The folder cannot be made.
     explicit TraceWriter(const std::filesystem::path& folder, TraceWriterOptions options = {});
     ~TraceWriter();
@@ -91,7 +91,8 @@ public:
     ///                scalar.
     /// @param kind    `gradient`, `weights`, `full_batch`, `activation_gradient` or `layer_input`.
     /// @throws std::invalid_argument  Another step is open, or this one is committed; the tensor is
-    ///                                added twice; an impossible worker, kind, name or shape.
+    ///                                added twice; an impossible worker, kind, name or shape; no
+    ///                                sample of `sampled_from` elements.
     void add(std::int64_t step, int worker, std::string_view name, std::span<const float> values,
              const std::vector<std::int64_t>& shape, std::string_view kind = "gradient");
     /// Copies a gradient with one axis.
@@ -101,8 +102,8 @@ public:
     /// @throws std::invalid_argument  The gradients of a worker are missing, tensors or shapes
     ///                                differ from those of the first step, or another process
     ///                                records into the folder; nothing is committed then.
-    /// @throws std::runtime_error     A file cannot be written. The step keeps its tensors, so that
-    ///                                end_step() may be called again.
+    /// @throws std::runtime_error     A file cannot be written. Unless committed() has the step, it
+    ///                                keeps its tensors, so that end_step() may be called again.
     void end_step(std::int64_t step, const StepFacts& facts = {});
 
     /// Writes the values that were added for the step to files with hidden names.
@@ -115,9 +116,9 @@ public:
     /// @param files  The files that write_files() returned in all processes. Several of them may
     ///               have written `weights` or `full_batch`, with equal values.
     /// @param facts  Facts about the step.
-    /// @throws std::invalid_argument  As end_step(); a file that is not in the folder; two files
-    ///                                with one name and different bytes; this process wrote no
-    ///                                gradients, so it does not know the tensors.
+    /// @throws std::invalid_argument  As end_step(); a file that no step has, or that is not in the
+    ///                                folder; two files with one name and different bytes; this
+    ///                                process wrote no gradients, so it does not know the tensors.
     void commit(std::int64_t step, std::vector<TraceFile> files, const StepFacts& facts = {});
 
     std::vector<std::int64_t> committed() const;  ///< the steps in the trace

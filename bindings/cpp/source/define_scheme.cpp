@@ -1,7 +1,9 @@
 #include "bindings/cpp/apscope/define_scheme.h"
 
-#include <algorithm>
+#include <functional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "bindings/cpp/source/edge.h"
@@ -24,69 +26,75 @@ Rows values_of(const std::vector<detail::Message>& sent) {
 
 detail::Row row_of(const std::vector<double>& row) { return {row.begin(), row.end()}; }
 
-[[noreturn]] void refuse(const std::string& name, const detail::TrainingStep& step,
-                         const char* function, std::size_t size, std::size_t expected,
-                         const char* what) {
-    throw error("scheme '" + name + "': " + function + " gave " + std::to_string(size) + " " +
-                what + " where " + std::to_string(expected) + " belong, of " + step.tensor +
-                " at step " + std::to_string(step.number));
-}
+// A function of the caller, and the names that messages about it need.
+template <class Function>
+struct Part {
+    std::string scheme;
+    const char* name;
+    std::function<Function> function;
 
-// Calls a function with a copy of the state as a Memory, and stores the changed copy in `state`.
-template <class Function, class... Rest>
-auto with_memory(const Function& f, const detail::TrainingStep& step, detail::State& state,
-                 Rest&&... rest) {
-    Memory memory = memory_of(state.rows());
-    const auto keep = [&] { state = state_of(memory); };
-    if constexpr (std::is_void_v<decltype(f(SchemeStep(step), memory,
-                                            std::forward<Rest>(rest)...))>) {
-        f(SchemeStep(step), memory, std::forward<Rest>(rest)...);
-        keep();
-    } else {
-        auto made = f(SchemeStep(step), memory, std::forward<Rest>(rest)...);
-        keep();
-        return made;
+    explicit operator bool() const { return static_cast<bool>(function); }
+    // Calls the function with a step and the other arguments.
+    template <class... Rest>
+    auto operator()(const detail::TrainingStep& step, Rest&&... rest) const {
+        return detail::call(function, SchemeStep(step, scheme, name), std::forward<Rest>(rest)...);
     }
-}
-
-// Converts the rows that a function returned; throws unless there is one per worker and all are
-// equally long.
-detail::Rows rows_of(const std::string& name, const detail::TrainingStep& step,
-                     const char* function, const Rows& made, std::size_t workers) {
-    if (made.size() != workers) refuse(name, step, function, made.size(), workers, "rows");
-    detail::Rows rows;
-    for (const auto& row : made) {
-        if (row.size() != made[0].size())
-            refuse(name, step, function, row.size(), made[0].size(), "values in a row");
-        rows.push_back(row_of(row));
+    // Calls the function with a copy of the state as a Memory, and stores the changed copy.
+    template <class... Rest>
+    auto with_memory(const detail::TrainingStep& step, detail::State& state, Rest&&... rest) const {
+        Memory memory = memory_of(state.rows());
+        const auto run = [&] { return (*this)(step, memory, std::forward<Rest>(rest)...); };
+        if constexpr (std::is_void_v<decltype(run())>) {
+            run();
+            state = state_of(memory);
+        } else {
+            auto made = run();
+            state = state_of(memory);
+            return made;
+        }
     }
-    return rows;
-}
+    // Throws unless the function gave the expected number of values, rows or bits.
+    void check(const detail::TrainingStep& step, std::size_t size, std::size_t expected,
+               const char* what) const {
+        if (size == expected) return;
+        throw error("scheme '" + scheme + "': " + name + " gave " + std::to_string(size) + " " +
+                    what + " where " + std::to_string(expected) + " belong, of " + step.tensor +
+                    " at step " + std::to_string(step.number));
+    }
+    // Converts the rows that the function returned: one per worker, all equally long.
+    detail::Rows rows(const detail::TrainingStep& step, const Rows& made,
+                      std::size_t workers) const {
+        check(step, made.size(), workers, "rows");
+        detail::Rows rows;
+        for (const auto& row : made) {
+            check(step, row.size(), made[0].size(), "values in a row");
+            rows.push_back(row_of(row));
+        }
+        return rows;
+    }
+};
 
-void set_encode(detail::DefinedParts& parts, const std::string& name, SchemeFunctions& functions) {
-    if (!functions.encode) return;
-    parts.encode = [name, encode = std::move(functions.encode),
-                    decode = std::move(functions.decode)](const detail::RowPiece& p,
-                                                          detail::Message& m) {
-        const SchemeStep step(p.step);
+template <class Encode, class Decode>
+void set_encode(detail::DefinedParts& parts, Part<Encode> encode, Part<Decode> decode) {
+    if (!encode) return;
+    parts.encode = [encode, decode](const detail::RowPiece& p, detail::Message& m) {
         const Memory theta = memory_of(detail::spread(p.theta, p.x.size()));
         const int worker = static_cast<int>(p.worker);
-        SchemeMessage made = encode(step, theta, p.x, worker);
+        const std::size_t count = p.x.size();
+        SchemeMessage made = encode(p.step, theta, p.x, worker);
         if (!made.payload.empty()) m.payload_bits = 8 * made.payload.size();
         m.payload_bits = made.payload_bits.value_or(m.payload_bits);
         m.side_bits = made.side_bits;
-        const bool decodes = made.values.empty() && decode;
-        if (decodes) made.values = decode(step, theta, made, p.x.size(), worker);
-        if (made.values.size() != p.x.size())
-            refuse(name, p.step, decodes ? "decode" : "encode", made.values.size(), p.x.size(),
-                   "values");
+        if (made.values.empty() && decode) {
+            made.values = decode(p.step, theta, made, count, worker);
+            decode.check(p.step, made.values.size(), count, "values");
+        }
+        encode.check(p.step, made.values.size(), count, "values");
         if (!made.payload.empty() && (m.payload_bits + 7) / 8 != made.payload.size())
-            refuse(name, p.step, "encode", m.payload_bits, 8 * made.payload.size(), "payload bits");
-        for (const auto* moments : {&made.bias, &made.variance}) {
-            if (made.bias.empty() && made.variance.empty()) break;
-            if (moments->size() != p.x.size())
-                refuse(name, p.step, "encode", moments->size(), p.x.size(),
-                       moments == &made.bias ? "biases" : "variances");
+            encode.check(p.step, m.payload_bits, 8 * made.payload.size(), "payload bits");
+        if (!made.bias.empty() || !made.variance.empty()) {
+            encode.check(p.step, made.bias.size(), count, "biases");
+            encode.check(p.step, made.variance.size(), count, "variances");
         }
         m.values = row_of(made.values);
         m.bias = row_of(made.bias);
@@ -96,35 +104,38 @@ void set_encode(detail::DefinedParts& parts, const std::string& name, SchemeFunc
 }
 
 detail::DefinedParts parts_of(const std::string& name, SchemeFunctions functions) {
+    const auto part = [&name]<class Function>(const char* of, std::function<Function>& function) {
+        return Part<Function>{name, of, std::move(function)};
+    };
     detail::DefinedParts parts;
     parts.bits = functions.bits;
     parts.draws = functions.draws;
     parts.keeps_state = functions.keeps_state;
     parts.compares_intended = functions.compares_intended;
     parts.grid = std::move(functions.grid);
-    set_encode(parts, name, functions);
-    if (auto f = std::move(functions.compensate)) {
-        parts.compensate = [name, f](const detail::TrainingStep& step, detail::State& state,
-                                     detail::Rows& rows) {
+    set_encode(parts, part("encode", functions.encode), part("decode", functions.decode));
+    if (const auto f = part("compensate", functions.compensate)) {
+        parts.compensate = [f](const detail::TrainingStep& step, detail::State& state,
+                               detail::Rows& rows) {
             Rows own = plain(rows);
-            with_memory(f, step, state, own);
-            rows = rows_of(name, step, "compensate", own, rows.size());
+            f.with_memory(step, state, own);
+            rows = f.rows(step, own, rows.size());
         };
     }
-    if (auto f = std::move(functions.forward)) {
-        parts.forward = [name, f](const detail::TrainingStep& step, const detail::State& state,
-                                  const detail::Rows& rows, detail::Rows& x) {
-            x = rows_of(name, step, "forward",
-                        f(SchemeStep(step), memory_of(state.rows()), plain(rows)), rows.size());
+    if (const auto f = part("forward", functions.forward)) {
+        parts.forward = [f](const detail::TrainingStep& step, const detail::State& state,
+                            const detail::Rows& rows, detail::Rows& x) {
+            x = f.rows(step, f(step, memory_of(state.rows()), plain(rows)), rows.size());
         };
     }
-    if (auto f = std::move(functions.inverse)) {
+    if (const auto f = part("inverse", functions.inverse)) {
         parts.inverse = [f](const detail::TrainingStep& step, const detail::State& state,
-                            detail::Row& row) {
-            row = row_of(f(SchemeStep(step), memory_of(state.rows()), row));
+                            std::span<detail::Row* const> rows) {
+            const Memory memory = memory_of(state.rows());
+            for (detail::Row* row : rows) *row = row_of(f(step, memory, *row));
         };
     }
-    if (auto f = std::move(functions.select)) {
+    if (const auto f = part("select", functions.select)) {
         parts.select = [f](const detail::Selection& s) {
             Rows rows;
             for (const detail::RowReader& reader : s.rows) {
@@ -132,21 +143,21 @@ detail::DefinedParts parts_of(const std::string& name, SchemeFunctions functions
                 rows.emplace_back(row.begin(), row.end());
             }
             return detail::Parameters::of_rows(
-                named_rows(with_memory(f, s.step, s.state, std::as_const(rows))));
+                named_rows(f.with_memory(s.step, s.state, std::as_const(rows))));
         };
     }
-    if (auto f = std::move(functions.reduce)) {
+    if (const auto f = part("reduce", functions.reduce)) {
         parts.reduce = [f](const detail::SentPieces& s, detail::Row& sum) {
-            sum = row_of(with_memory(f, s.step, s.state,
-                                     memory_of(detail::spread(s.theta, s.place.size)),
-                                     values_of(s.messages)));
+            sum = row_of(f.with_memory(s.step, s.state,
+                                       memory_of(detail::spread(s.theta, s.place.size)),
+                                       values_of(s.messages)));
         };
     }
-    if (auto f = std::move(functions.update)) {
+    if (const auto f = part("update", functions.update)) {
         parts.update = [f](const detail::TrainingStep& step, detail::State& state,
                            const detail::Exchange& e) {
-            with_memory(f, step, state, plain(e.intended), values_of(e.sent),
-                        e.reduced.empty() ? std::span<const double>() : e.reduced[0]);
+            f.with_memory(step, state, plain(e.intended), values_of(e.sent),
+                          e.reduced.empty() ? std::span<const double>() : e.reduced[0]);
         };
     }
     return parts;
@@ -165,6 +176,7 @@ std::span<const std::int64_t> SchemeStep::shape() const { return step_->shape; }
 std::int64_t SchemeStep::number() const { return step_->number; }
 std::size_t SchemeStep::index() const { return step_->index; }
 int SchemeStep::workers() const { return step_->workers; }
+int SchemeStep::senders() const { return step_->senders(); }
 double SchemeStep::loss() const { return step_->loss; }
 double SchemeStep::learning_rate() const { return step_->learning_rate; }
 std::span<const float> SchemeStep::weights() const { return step_->weights; }
@@ -172,7 +184,13 @@ std::span<const float> SchemeStep::full_batch() const { return step_->full_batch
 
 std::vector<std::uint64_t> SchemeStep::random(int worker, std::size_t count, int bits,
                                               std::uint32_t hop) const {
-    if (worker < 0) throw error("worker=" + std::to_string(worker) + " must be at least 0");
+    const auto refuse = [this](const std::string& why) {
+        throw error("scheme '" + std::string(scheme_) + "': random() of " + function_ + " got " +
+                    why + ", for " + step_->tensor + " at step " + std::to_string(step_->number));
+    };
+    if (worker < 0) refuse("worker=" + std::to_string(worker) + ", which must be at least 0");
+    if (bits < 1 || bits > 64)
+        refuse("bits=" + std::to_string(bits) + ", which must be between 1 and 64");
     return detail::random_words(*step_, static_cast<std::size_t>(worker), count, bits, hop);
 }
 

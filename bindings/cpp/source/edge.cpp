@@ -11,6 +11,8 @@ namespace apscope {
 void detail::throw_error() {
     try {
         throw;
+    } catch (const CallersException& callers) {
+        std::rethrow_exception(callers.thrown);
     } catch (const std::invalid_argument& refusal) {
         if (typeid(refusal) != typeid(std::invalid_argument)) throw;
         throw error(refusal.what());

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "bindings/cpp/source/edge.h"
+#include "bindings/cpp/source/held.h"
 #include "bindings/cpp/source/made_schemes.h"
 #include "bindings/cpp/source/memory_rows.h"
+#include "bindings/cpp/source/training.h"
 #include "core/error.h"
 #include "core/float_environment.h"
 #include "core/sizes.h"
@@ -109,12 +111,9 @@ TrainingExchange::TrainingExchange(std::string_view scheme, std::vector<TrainedT
                                    int workers, std::string_view topology, std::uint64_t seed,
                                    bool divide) try {
     const detail::FloatEnvironment environment;
-    std::vector<detail::StepTensor> own;
-    for (TrainedTensor& t : tensors)
-        own.push_back({std::move(t.name), std::move(t.role), std::move(t.shape)});
     data_ = std::make_unique<Data>(
-        Data{detail::StepExchange(parse_any_scheme(scheme), std::move(own), workers,
-                                  detail::parse_topology(topology), seed, divide)});
+        Data{detail::StepExchange(parse_any_scheme(scheme), step_tensors(std::move(tensors)),
+                                  workers, detail::parse_topology(topology), seed, divide)});
 } catch (...) {
     detail::throw_error();
 }
@@ -122,12 +121,7 @@ TrainingExchange::~TrainingExchange() = default;
 TrainingExchange::TrainingExchange(TrainingExchange&&) noexcept = default;
 TrainingExchange& TrainingExchange::operator=(TrainingExchange&&) noexcept = default;
 
-TrainingExchange::Data& TrainingExchange::data() const {
-    if (!data_)
-        throw error("this TrainingExchange was moved from; use the object that it "
-                    "was moved to, or assign another");
-    return *data_;
-}
+TrainingExchange::Data& TrainingExchange::data() const { return held(data_, "TrainingExchange"); }
 
 std::vector<bool> TrainingExchange::run(const TrainedStep& step, int threads) try {
     return data().exchange.run({step.step, static_cast<std::size_t>(step.step), step.gradients,

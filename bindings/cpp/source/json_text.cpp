@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "bindings/cpp/source/sentences.h"
 #include "core/error.h"
-#include "core/limits.h"
 
 namespace apscope {
 namespace {
@@ -59,7 +59,7 @@ void append(const Json& value, bool breaks, std::size_t depth, std::string& out)
 
 }  // namespace
 
-std::string one_line(const Json& value) {
+std::string json_line(const Json& value) {
     std::string out;
     append(value, false, 0, out);
     return out;
@@ -75,8 +75,8 @@ void check_utf8(std::string_view text, std::string_view what) {
     try {
         Json(text).dump();
     } catch (const Json::type_error&) {
-        throw error(std::string(what) + " '" + detail::limits::clipped(text) +
-                    "' is not UTF-8; give a text in UTF-8");
+        throw error(std::string(what) + " " + in_quotes(text) +
+                    " is not UTF-8; give a text in UTF-8");
     }
 }
 

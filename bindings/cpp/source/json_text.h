@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 // The text on one line, as json.dumps(value). NaN and infinities are the strings "NaN", "Infinity"
 // and "-Infinity", as in a trace's manifest; bytes that are not UTF-8 are replaced.
-std::string one_line(const Json& value);
+std::string json_line(const Json& value);
 // The text on several lines, as json.dumps(value, indent=1).
 std::string indented(const Json& value);
 

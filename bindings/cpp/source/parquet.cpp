@@ -4,6 +4,8 @@
 // that of the field before, and its type.
 #include "bindings/cpp/source/parquet.h"
 
+#include <apscope/version.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -13,6 +15,7 @@
 #include <utility>
 
 #include "bindings/cpp/source/json_text.h"
+#include "bindings/cpp/source/little_endian.h"
 
 namespace apscope {
 namespace {
@@ -74,13 +77,8 @@ private:
     int last_ = 0;
 };
 
-template <class Number>
-void append_little(Number value, std::string& out) {
-    auto bits = std::bit_cast<std::uint64_t>(value);
-    for (int i = 0; i < 8; ++i, bits >>= 8) out += static_cast<char>(bits & 0xff);
-}
 void append_length(std::size_t length, std::string& out) {
-    for (int shift = 0; shift < 32; shift += 8) out += static_cast<char>(length >> shift & 0xff);
+    out += bytes_of(static_cast<std::uint32_t>(length));
 }
 
 // Parquet's run-length encoding, without bit-packed runs: each run of equal numbers has twice its
@@ -102,8 +100,7 @@ private:
     void end() {
         if (count_ == 0) return;
         Thrift::varint(count_ << 1, out_);
-        for (std::size_t i = 0; i < bytes_; ++i)
-            out_ += static_cast<char>(value_ >> (8 * i) & 0xff);
+        out_ += bytes_of(value_).substr(0, bytes_);
         count_ = 0;
     }
 
@@ -150,7 +147,7 @@ struct Collect {
         for (std::size_t i = 0; i < count; ++i) {
             const auto value = integer.at(first + i);
             pages.there.add(value ? 1 : 0);
-            if (value) append_little(*value, pages.values);
+            if (value) pages.values += bytes_of(*value);
         }
         return pages;
     }
@@ -159,7 +156,7 @@ struct Collect {
         for (std::size_t i = 0; i < count; ++i) {
             const double value = real(first + i);
             pages.there.add(std::isnan(value) ? 0 : 1);
-            if (!std::isnan(value)) append_little(value, pages.values);
+            if (!std::isnan(value)) pages.values += bytes_of(value);
         }
         return pages;
     }
@@ -290,7 +287,7 @@ std::vector<Thrift> schema_of(const WrittenTable& table) {
 
 // The metadata from which pandas takes the types of columns. Without them, integers with empty
 // cells would become floats.
-std::string pandas_types(const WrittenTable& table, std::string_view version) {
+std::string pandas_types(const WrittenTable& table) {
     Json columns = Json::array();
     for (const WrittenTable::Column& column : table.columns) {
         const Type type = type_of(column);
@@ -300,29 +297,29 @@ std::string pandas_types(const WrittenTable& table, std::string_view version) {
                                {"numpy_type", type.in_pandas},
                                {"metadata", nullptr}});
     }
-    return one_line({{"index_columns", Json::array()},
-                     {"column_indexes", Json::array()},
-                     {"columns", std::move(columns)},
-                     {"attributes", Json::object()},
-                     {"creator", {{"library", "apscope"}, {"version", version}}}});
+    return json_line({{"index_columns", Json::array()},
+                      {"column_indexes", Json::array()},
+                      {"columns", std::move(columns)},
+                      {"attributes", Json::object()},
+                      {"creator", {{"library", "apscope"}, {"version", version()}}}});
 }
 
 }  // namespace
 
-void write_parquet(const WrittenTable& table, std::string_view version, std::ostream& out) {
+void write_parquet(const WrittenTable& table, std::ostream& out) {
     File file(table, out);
     std::vector<Thrift> groups;
     for (std::size_t first = 0; first < table.rows; first += rows_of_group)
         groups.push_back(file.group(first, std::min(rows_of_group, table.rows - first)));
     Thrift types, description;
     types.text(1, "pandas");
-    types.text(2, pandas_types(table, version));
+    types.text(2, pandas_types(table));
     description.integer32(1, 2);
     description.structs(2, schema_of(table));
     description.integer64(3, static_cast<std::int64_t>(table.rows));
     description.structs(4, std::move(groups));
     description.structs(5, {std::move(types)});
-    description.text(6, "apscope version " + std::string(version));
+    description.text(6, "apscope version " + std::string(version()));
     file.end(std::move(description));
 }
 

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <iosfwd>
-#include <string_view>
 
 #include "bindings/cpp/source/written_table.h"
 
 namespace apscope {
 
-// Writes a table. `version` is that of this library, which the file names as its creator.
-void write_parquet(const WrittenTable& table, std::string_view version, std::ostream& out);
+// Writes a table; the file names this library and its version as its creator.
+void write_parquet(const WrittenTable& table, std::ostream& out);
 
 }  // namespace apscope

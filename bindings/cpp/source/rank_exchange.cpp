@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "bindings/cpp/source/edge.h"
+#include "bindings/cpp/source/held.h"
 #include "bindings/cpp/source/made_schemes.h"
-#include "core/error.h"
+#include "bindings/cpp/source/training.h"
 #include "core/float_environment.h"
 #include "emulation/schemes/rank_exchange.h"
 
@@ -18,12 +19,9 @@ RankExchange::RankExchange(std::string_view scheme, std::vector<TrainedTensor> t
                            int workers, std::string_view topology, std::uint64_t seed,
                            bool divide) try {
     const detail::FloatEnvironment environment;
-    std::vector<detail::StepTensor> own;
-    for (TrainedTensor& t : tensors)
-        own.push_back({std::move(t.name), std::move(t.role), std::move(t.shape)});
     data_ = std::make_unique<Data>(
-        Data{detail::RankExchange(parse_any_scheme(scheme), std::move(own), rank, workers,
-                                  detail::parse_topology(topology), seed, divide)});
+        Data{detail::RankExchange(parse_any_scheme(scheme), step_tensors(std::move(tensors)), rank,
+                                  workers, detail::parse_topology(topology), seed, divide)});
 } catch (...) {
     detail::throw_error();
 }
@@ -31,12 +29,7 @@ RankExchange::~RankExchange() = default;
 RankExchange::RankExchange(RankExchange&&) noexcept = default;
 RankExchange& RankExchange::operator=(RankExchange&&) noexcept = default;
 
-RankExchange::Data& RankExchange::data() const {
-    if (!data_)
-        throw error("this RankExchange was moved from; use the object that it was moved "
-                    "to, or assign another");
-    return *data_;
-}
+RankExchange::Data& RankExchange::data() const { return held(data_, "RankExchange"); }
 
 std::vector<std::vector<std::byte>> RankExchange::send(const RankStep& step) try {
     return data().exchange.send(

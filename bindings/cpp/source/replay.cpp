@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "analysis/replay/replay.h"
@@ -20,6 +20,7 @@
 #include "bindings/cpp/apscope/trace.h"
 #include "bindings/cpp/source/edge.h"
 #include "bindings/cpp/source/made_schemes.h"
+#include "bindings/cpp/source/result_cells.h"
 #include "bindings/cpp/source/results_data.h"
 #include "bindings/cpp/source/sha256.h"
 #include "core/error.h"
@@ -30,77 +31,22 @@
 namespace apscope {
 namespace {
 
-constexpr double missing = std::numeric_limits<double>::quiet_NaN();
-
-double as_number(double value) { return value; }
-double as_number(std::int64_t value) { return static_cast<double>(value); }
-double as_number(const std::optional<std::int64_t>& value) {
-    return value ? static_cast<double>(*value) : missing;
+// The cell of a column of numbers in a row; NaN: an empty cell.
+double number_in(const ResultColumn& column, const Results::Data& d, const detail::ResultRow& row) {
+    if (const auto* integer = std::get_if<ResultColumn::Integer>(&column.cell)) {
+        const std::optional<std::int64_t> value = (*integer)(d, row);
+        return value ? static_cast<double>(*value) : std::numeric_limits<double>::quiet_NaN();
+    }
+    if (const auto* flag = std::get_if<ResultColumn::Flag>(&column.cell)) return (*flag)(d, row);
+    return std::get<ResultColumn::Real>(column.cell)(d, row);
 }
 
-using Number = double (*)(const Results::Data&, const detail::ResultRow&);
-using Text = std::string_view (*)(const Results::Data&, const detail::ResultRow&);
-
-// A column, and the function that reads its cells: as numbers or as texts.
-struct Reader {
-    Column column;
-    Number number = nullptr;
-    Text text = nullptr;
-};
-
-using Data = Results::Data;
-using Row = detail::ResultRow;
-constexpr ColumnKind text_kind = ColumnKind::text, integer_kind = ColumnKind::integer,
-                     real_kind = ColumnKind::real;
-
-constexpr Reader readers[] = {
-    {{"trace", text_kind},
-     nullptr,
-     [](const Data& d, const Row&) { return std::string_view(d.trace); }},
-    {{"step", integer_kind},
-     [](const Data& d, const Row& r) { return as_number(d.step_numbers[r.step_index]); }},
-    {{"tensor", text_kind},
-     nullptr,
-     [](const Data& d, const Row& r) { return std::string_view(d.tensor_names[r.tensor_index]); }},
-    {{"role", text_kind},
-     nullptr,
-     [](const Data& d, const Row& r) { return std::string_view(d.roles[r.tensor_index]); }},
-    {{"scheme", text_kind},
-     nullptr,
-     [](const Data& d, const Row& r) { return std::string_view(d.schemes[r.scheme_index]); }},
-    {{"format", text_kind},
-     nullptr,
-     [](const Data&, const Row& r) { return std::string_view(r.format); }},
-    {{"topology", text_kind},
-     nullptr,
-     [](const Data&, const Row& r) { return std::string_view(r.topology); }},
-    {{"workers", integer_kind},
-     [](const Data& d, const Row&) { return static_cast<double>(d.workers); }},
-    {{"stage", text_kind},
-     nullptr,
-     [](const Data&, const Row& r) { return std::string_view(r.wire ? "wire" : "reduced"); }},
-#define APSCOPE_COUNT(name, unit, section, pools) \
-    {{#name, integer_kind}, [](const Data&, const Row& r) { return as_number(r.name); }},
-#define APSCOPE_REAL(name, unit, section, pools) \
-    {{#name, real_kind}, [](const Data&, const Row& r) { return as_number(r.name); }},
-    APSCOPE_NUMBER_COLUMNS(APSCOPE_COUNT, APSCOPE_COUNT, APSCOPE_REAL)
-#undef APSCOPE_COUNT
-#undef APSCOPE_REAL
-        {{"skipped", ColumnKind::flag},
-         [](const Data&, const Row& r) { return r.skipped ? 1.0 : 0.0; }},
-    {{"note", text_kind},
-     nullptr,
-     [](const Data&, const Row& r) { return std::string_view(r.note); }},
-};
-
-const Reader& reader(std::string_view column, bool text) {
-    const auto found =
-        std::ranges::find(readers, column, [](const Reader& r) { return r.column.name; });
-    if (found == std::end(readers))
-        throw error("the results have no column '" + std::string(column) +
-                    "'; columns() lists them");
-    if ((found->text != nullptr) != text) {
-        throw error("column '" + std::string(column) + "' holds " + (text ? "numbers" : "text") +
+const ResultColumn& column_of(std::string_view name, bool text) {
+    const auto found = std::ranges::find(result_columns(), name, &ResultColumn::name);
+    if (found == result_columns().end())
+        throw error("the results have no column '" + std::string(name) + "'; columns() lists them");
+    if ((found->kind() == ColumnKind::text) != text) {
+        throw error("column '" + std::string(name) + "' holds " + (text ? "numbers" : "text") +
                     "; read it with " + (text ? "number()" : "text()"));
     }
     return *found;
@@ -211,7 +157,11 @@ Results replay(const Trace& trace, const std::vector<std::string>& schemes,
     o.persistence = options.persistence;
     o.shard = options.shard;
     o.shards = options.shards;
-    o.progress = options.progress;
+    if (options.progress) {
+        o.progress = [&options](std::size_t done, std::size_t total) {
+            detail::call(options.progress, done, total);
+        };
+    }
 
     data->trace = manifest.name;
     data->workers = o.workers;
@@ -239,32 +189,33 @@ std::size_t Results::size() const { return data_->rows.size(); }
 
 std::span<const Column> Results::columns() {
     static const std::vector<Column> all = [] {
-        std::vector<Column> names;
-        for (const Reader& r : readers) names.push_back(r.column);
-        return names;
+        std::vector<Column> columns;
+        for (const ResultColumn& c : result_columns()) columns.push_back({c.name, c.kind()});
+        return columns;
     }();
     return all;
 }
 
 double Results::number(std::size_t row, std::string_view column) const {
-    return reader(column, false).number(*data_, data_->rows.at(row));
+    return number_in(column_of(column, false), *data_, data_->rows.at(row));
 }
 std::string_view Results::text(std::size_t row, std::string_view column) const& {
-    return reader(column, true).text(*data_, data_->rows.at(row));
+    const ResultColumn& c = column_of(column, true);
+    return std::get<ResultColumn::Text>(c.cell)(*data_, data_->rows.at(row));
 }
 
 std::vector<double> Results::numbers(std::string_view column) const {
-    const Reader& r = reader(column, false);
+    const ResultColumn& c = column_of(column, false);
     std::vector<double> values;
     values.reserve(size());
-    for (const Row& row : data_->rows) values.push_back(r.number(*data_, row));
+    for (const detail::ResultRow& row : data_->rows) values.push_back(number_in(c, *data_, row));
     return values;
 }
 std::vector<std::string_view> Results::texts(std::string_view column) const& {
-    const Reader& r = reader(column, true);
+    const auto cell = std::get<ResultColumn::Text>(column_of(column, true).cell);
     std::vector<std::string_view> values;
     values.reserve(size());
-    for (const Row& row : data_->rows) values.push_back(r.text(*data_, row));
+    for (const detail::ResultRow& row : data_->rows) values.push_back(cell(*data_, row));
     return values;
 }
 

@@ -93,26 +93,26 @@ ResultTable::ResultTable(const Results::Data& data)
 #undef APSCOPE_ADD
 }
 
+const detail::CodedTexts* ResultTable::texts(std::string_view name) const {
+    if (name == "trace") return &table_.trace;
+    if (name == "tensor") return &table_.tensor;
+    if (name == "role") return &table_.role;
+    if (name == "scheme") return &table_.scheme;
+    if (name == "format") return &table_.format;
+    if (name == "stage") return &stage_;
+    return nullptr;
+}
+
 detail::Codes ResultTable::column(std::string_view name) const {
-    if (name == "trace") return table_.trace;
     if (name == "step") return table_.step;
-    if (name == "tensor") return table_.tensor;
-    if (name == "role") return table_.role;
-    if (name == "scheme") return table_.scheme;
-    if (name == "format") return table_.format;
-    if (name == "stage") return stage_;
+    if (const detail::CodedTexts* column = texts(name)) return *column;
     throw error("the results have no column '" + std::string(name) +
                 "' to pool by; use trace, step, tensor, role, scheme, format, "
                 "topology or stage");
 }
 
 std::string ResultTable::cell(std::string_view name, std::size_t row) const {
-    if (name == "trace") return table_.trace[row];
-    if (name == "tensor") return table_.tensor[row];
-    if (name == "role") return table_.role[row];
-    if (name == "scheme") return table_.scheme[row];
-    if (name == "format") return table_.format[row];
-    if (name == "stage") return stage_[row];
+    if (const detail::CodedTexts* column = texts(name)) return (*column)[row];
     return std::to_string(table_.steps[static_cast<std::size_t>(table_.step.of_row[row])]);
 }
 

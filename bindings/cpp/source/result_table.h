@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analysis/summary/row_table.h"
@@ -26,6 +27,9 @@ public:
     std::string cell(std::string_view name, std::size_t row) const;
 
 private:
+    // A column of names; null if there is none of this name for grouping.
+    const detail::CodedTexts* texts(std::string_view name) const;
+
     using Column = std::vector<std::int32_t>;
     // A column of texts, from the index of each row into `names`.
     detail::CodedTexts coded(const Results::Data& data, std::vector<std::string> names,

@@ -23,6 +23,7 @@ struct GradScaler {
     double init, growth, backoff;
     long interval;
     MinimumSchedule minimum;
+    LossScaleBounds bounds;
 
     float min(std::int64_t step) const {
         const auto next = minimum.upper_bound(step);
@@ -42,11 +43,11 @@ std::vector<Decision> GradScaler::run(const SelectionInput& input, const FoundIn
         decision.skipped = found_inf(input, step, scale);
         decisions.insert(decisions.end(), input.tensors, decision);
         if (decision.skipped) {
-            scale = static_cast<float>(scale * backoff);
+            scale = static_cast<float>(std::max(scale * backoff, bounds.min));
             quiet = 0;
         } else if (++quiet == interval) {
             const float grown = static_cast<float>(scale * growth);
-            if (std::isfinite(grown)) scale = grown;
+            if (std::isfinite(grown)) scale = std::min(grown, static_cast<float>(bounds.max));
             quiet = 0;
         }
     }
@@ -121,7 +122,8 @@ SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments) {
     return scheme;
 }
 
-SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum) {
+SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum,
+                        const LossScaleBounds& bounds) {
     SchemeParts scheme = dynamic_loss_scheme(arguments);
     // growth > 1 and backoff < 1 are also conditions of torch.
     const double growth = arguments.scale("growth"), backoff = arguments.scale("backoff");
@@ -132,7 +134,7 @@ SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimu
         throw std::invalid_argument("backoff=" + arguments.text("backoff") + " is not below 1");
     const long interval = arguments.integer("growth_interval", 1, 1'000'000'000);
     scheme.choice.choose =
-        [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum)},
+        [scaler = GradScaler{init, growth, backoff, interval, std::move(minimum), bounds},
          found_inf = FoundInf(*scheme.encoding.float_encoder)](const SelectionInput& input,
                                                                State& state) {
             return scaler.run(input, found_inf, state);

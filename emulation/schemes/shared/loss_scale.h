@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -31,6 +32,11 @@ private:
 // these steps.
 using MinimumSchedule = std::map<std::int64_t, double>;
 
+// The bounds of S; without them, S is a positive fp32 number or 0.
+struct LossScaleBounds {
+    double min = 0.0, max = std::numeric_limits<float>::max();
+};
+
 // The keys init, growth, backoff and growth_interval.
 std::vector<SchemeKey> grad_scaler_keys();
 
@@ -40,7 +46,8 @@ SchemeParts dynamic_loss_scheme(const SchemeArguments& arguments);
 
 // The state machine of GradScaler on a float grid. The scale of a step is S before
 // the step's update.
-SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum = {});
+SchemeParts grad_scaler(const SchemeArguments& arguments, MinimumSchedule minimum = {},
+                        const LossScaleBounds& bounds = {});
 
 // The key `init`: a positive, normal fp32 number. The default is the first power of two above the
 // format's largest value, between 1 and 2^16, so that amax up to 1/2 does not overflow. For fp16

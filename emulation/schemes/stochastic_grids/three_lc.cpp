@@ -63,9 +63,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
     return {.grid = "levels:3",
             .run = whole_row,  // runs of zero bytes
             .choice = {.measure =
-                           [how](const WorkerRow& r) {
-                               return Row{scale_of(r.x, how.sparsity)};
-                           }},
+                           [how](const WorkerRow& r) { return Row{scale_of(r.x, how.sparsity)}; }},
             .encoding = {.encode = [how](const RowPiece& p, Message& m) { encode(p, how, m); },
                          .draws = how.rule == LevelRule::stochastic}};
 }

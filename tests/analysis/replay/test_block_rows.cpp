@@ -106,6 +106,8 @@ constexpr const char* specs[] = {
     "quickreduce:int8",
     "quickreduce:int4,input=bf16,overflow=ieee",
     "fp8_two_shot:e4m3fn,group=100",
+    "fp8_allreduce:e4m3fn,agree=scale,headroom=one,no_amax=msamp",
+    "fp8_allreduce:e4m3fn,auto_scaling=0.001",
     "zero_blocks:block=3",
     "cpd:e4m3",
     "cpd:e5m2,kahan=true,aps=false",

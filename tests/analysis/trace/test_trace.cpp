@@ -134,9 +134,10 @@ TEST_F(TraceTest, RefusesFilesThatDisagreeWithTheManifest) {
     write_manifest();
     const Trace trace = Trace::open(path());
     const std::string message = test::message_of([&] { trace.gradient(0, 0, 0); });
-    EXPECT_NE(message.find(
-                  "worker_0000.safetensors: tensor 'a' has shape [2], but the manifest says [2,1]"),
-              std::string::npos)
+    EXPECT_NE(
+        message.find(
+            "worker_0000.safetensors: tensor 'a' has shape (2,), but the manifest says (2, 1)"),
+        std::string::npos)
         << message;
     std::filesystem::resize_file(path() / "step_00000003/worker_0001.safetensors", 40);
     expect_refused("is truncated", "step_00000003/worker_0001.safetensors");

@@ -10,7 +10,9 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <thread>
+#include <typeinfo>
 #include <vector>
 
 namespace {
@@ -277,6 +279,72 @@ TEST(CppDefineScheme, CarriesExceptionsToTheCaller) {
     EXPECT_THROW(
         static_cast<void>(replay(trace, {"none:e4m3", "throws"}, {.end_step = 2, .threads = 4})),
         OwnError);
+}
+
+// The exception that `work` throws, of this type and not of a derived one.
+template <class Exception>
+std::string exactly(const auto& work) {
+    try {
+        work();
+    } catch (const Exception& thrown) {
+        return typeid(thrown) == typeid(Exception) ? thrown.what() : typeid(thrown).name();
+    }
+    return "no error";
+}
+
+TEST(CppDefineScheme, LeavesAnExceptionOfTheCallerAsItIs) {
+    SchemeFunctions parts;
+    parts.encode = [](const SchemeStep&, const Memory&, std::span<const double>,
+                      int) -> SchemeMessage { throw std::invalid_argument("my own"); };
+    define_scheme("throws_refusal", parts);
+    EXPECT_EQ(exactly<std::invalid_argument>([] { exchanged("throws_refusal"); }), "my own");
+    parts.encode = {};
+    const auto denied = std::make_error_code(std::errc::permission_denied);
+    parts.update = [&](const SchemeStep&, Memory&, const Rows&, const Rows&,
+                       std::span<const double>) { throw std::system_error(denied, "my disk"); };
+    define_scheme("throws_denied", parts);
+    EXPECT_EQ(exactly<std::system_error>([] { exchanged("throws_denied"); }),
+              std::system_error(denied, "my disk").what());
+    const Trace trace = open_trace(APSCOPE_ROOT "/notebooks/data/digits");
+    const auto progress = [](std::size_t, std::size_t) { throw std::invalid_argument("enough"); };
+    EXPECT_EQ(exactly<std::invalid_argument>([&] {
+                  (void)replay(trace, {"none:e4m3"}, {.end_step = 2, .progress = progress});
+              }),
+              "enough");
+}
+
+TEST(CppDefineScheme, EveryWorkerIsLessThanTheSenders) {
+    std::vector<int> workers, senders;
+    SchemeFunctions parts;
+    parts.encode = [&](const SchemeStep& step, const Memory&, std::span<const double> row, int w) {
+        workers.push_back(w);
+        senders.push_back(step.senders());
+        return SchemeMessage{.values = {row.begin(), row.end()}};
+    };
+    define_scheme("numbered", parts);
+    exchanged("numbered", {.topology = "two_phase"});
+    EXPECT_EQ(workers, (std::vector{0, 1, 2, 3}));  // two workers, then two owners
+    EXPECT_EQ(senders, (std::vector{4, 4, 4, 4}));
+    senders.clear();
+    exchanged("numbered");
+    EXPECT_EQ(senders, (std::vector{2, 2}));
+}
+
+TEST(CppDefineScheme, NamesTheFunctionThatDrawsWrongly) {
+    int bits = 8;
+    SchemeFunctions parts;
+    parts.encode = [&](const SchemeStep& step, const Memory&, std::span<const double>, int) {
+        step.random(bits == 8 ? -1 : 0, 1, bits);
+        return SchemeMessage{};
+    };
+    define_scheme("draws_wrongly", parts);
+    EXPECT_EQ(exactly<error>([] { exchanged("draws_wrongly"); }),
+              "scheme 'draws_wrongly': random() of encode got worker=-1, which must be at least 0, "
+              "for x at step 0");
+    bits = 65;
+    EXPECT_EQ(exactly<error>([] { exchanged("draws_wrongly"); }),
+              "scheme 'draws_wrongly': random() of encode got bits=65, which must be between 1 and "
+              "64, for x at step 0");
 }
 
 TEST(CppDefineScheme, ValuesThatAreNotFiniteBypassIt) {

@@ -2,9 +2,12 @@
 // at all, and what is refused. tests/python/repository/test_cpp_library.py compares the bytes with
 // those of Python.
 #include <apscope/apscope.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -141,6 +144,12 @@ TEST(CppTraceWriter, RefusesAndKeepsWhatIsCommitted) {
     EXPECT_THROW(TraceWriter(place / "new", {.workers = 0}), std::invalid_argument);
     EXPECT_THROW(TraceWriter(place / "new", {.stage = "early"}), std::invalid_argument);
     EXPECT_THROW(TraceWriter(place / "run/manifest.json/new"), std::runtime_error);
+    try {
+        const TraceWriter on_file(place / "run/manifest.json");
+        ADD_FAILURE() << "a file was accepted as a folder";
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.kind(), ErrorKind::existing_file);
+    }
 }
 
 TEST(CppTraceWriter, ProcessesWriteTheirOwnFiles) {
@@ -165,8 +174,75 @@ TEST(CppTraceWriter, ProcessesWriteTheirOwnFiles) {
     EXPECT_FALSE(fs::exists(place / "run/.manifest.json.apscope-lock"));
     EXPECT_NE(error_of([&] { second.end_step(6); }).find("which another process wrote"),
               std::string::npos);
-    files = {{"worker_0000.safetensors", 1, "00000000"}, {"worker_0001.safetensors", 1, "0"}};
+    const std::string digest(64, '0');
+    files = {{"worker_0000.safetensors", 1, digest}, {"worker_0001.safetensors", 1, digest}};
     EXPECT_NE(error_of([&] { first.commit(7, files); }).find("is missing"), std::string::npos);
+}
+
+TEST(CppTraceWriter, RefusesWhatNoReaderAccepts) {
+    const Place place;
+    EXPECT_EQ(error_of([&] { TraceWriter(place / "new", {.workers = 1'000'001}); }),
+              "workers is 1000001; a trace has from 1 to 1000000");
+    TraceWriter writer(place / "run", {.sampled_from = {{"sample", 4}}});
+    const std::vector<float> five(5);
+    for (const std::vector<float>& values : {five, {}})
+        EXPECT_EQ(error_of([&] { writer.add(0, 0, "sample", values); }),
+                  "sampled_from of 'sample' is 4, but a sample of " +
+                      std::to_string(values.size()) +
+                      " elements was added; a sample has from 1 to sampled_from elements");
+    for (const char* kind : {"gradient", "weights", "full_batch"})
+        EXPECT_NE(error_of([&] {
+                      writer.add(0, 0, "__metadata__", five, {5}, kind);
+                  }).find("'__metadata__' is reserved in safetensors files"),
+                  std::string::npos);
+    writer.add(0, 0, "__metadata__", five, {5}, "layer_input");  // its key has the kind before it
+    writer.add(0, 0, "w", five);
+    const std::vector<TraceFile> files = writer.write_files(0);
+    std::ofstream(place / "run/x");
+    const std::string digest(64, '0');
+    for (const TraceFile& wrong : {TraceFile{"../x", 0, digest},
+                                   {"x", 0, digest},
+                                   {"worker_0001.safetensors", 0, digest},
+                                   {"worker_0000.safetensors", 0, "0/../../x"}}) {
+        std::vector<TraceFile> with_wrong = files;
+        with_wrong.push_back(wrong);
+        EXPECT_NE(error_of([&] {
+                      writer.commit(0, with_wrong);
+                  }).find("is not a file of a trace with workers=1; give what write_files"),
+                  std::string::npos)
+            << wrong.name;
+    }
+    writer.commit(0, files);
+    EXPECT_EQ(open_trace(place / "run").read(0, "__metadata__", 0, "layer_input").values.size(),
+              5u);
+}
+
+TEST(CppTraceWriter, NamesInErrorsAreOnOneLine) {
+    const Place place;
+    TraceWriter writer(place / "run");
+    EXPECT_EQ(error_of([&] { writer.add(0, 0, "a\nb\x1b", std::vector<float>(2), {3}); }),
+              "the tensor 'a\\nb\\x1B' has 2 values, which do not fill the shape (3,)");
+    EXPECT_EQ(error_of([&] { TraceWriter(place / "new", {.stage = "a\tb"}); }),
+              "stage is 'a\\tb'; it must be one of 'local', 'reduced', 'clipped'");
+}
+
+TEST(CppTraceWriter, WorkersMayAddTensorsInAnyOrder) {
+    const Place place;
+    TraceWriter writer(place / "run", {.workers = 2});
+    const std::vector<float> two(2), three(3);
+    writer.add(0, 0, "a", two);
+    writer.add(0, 0, "b", three);
+    writer.add(0, 1, "b", three);
+    writer.add(0, 1, "a", two);
+    writer.end_step(0);
+    EXPECT_EQ(open_trace(place / "run").tensors().size(), 2u);
+    writer.add(1, 0, "a", two);
+    writer.add(1, 0, "c", three);
+    writer.add(1, 1, "a", two);
+    EXPECT_EQ(error_of([&] { writer.end_step(1); }), "worker 0 at step 1 lacks the tensor 'b'");
+    writer.add(1, 0, "b", three);
+    EXPECT_EQ(error_of([&] { writer.end_step(1); }),
+              "worker 0 at step 1 has the tensor 'c', which the trace does not have");
 }
 
 TEST(CppTraceWriter, EveryRankMayWriteTheWeights) {
@@ -263,6 +339,67 @@ TEST(CppResults, AreWrittenWholeOrNotAtAll) {
     fs::create_directory(place / "empty");
     results.write(place / "empty");
     EXPECT_TRUE(fs::exists(place / "empty/provenance.json"));
+}
+
+TEST(CppResults, AFailedReplacementRestoresTheOldFiles) {
+    const Place place;
+    const fs::path folder = place / "results";
+    some_results().write(folder);
+    const std::string before = text_of(folder / "provenance.json");
+    fs::remove(folder / "noise.parquet");
+    fs::create_directory(folder / "noise.parquet");  // of someone else
+    std::ofstream(folder / "noise.parquet/file") << "kept";
+    const std::vector<std::string> names = Place::names_of(folder);
+    const WriteOptions changed{.csv = false, .replace = true};
+    EXPECT_NE(error_of([&] {
+                  some_results().write(folder, changed);
+              }).find("results/noise.parquet is a folder; remove it"),
+              std::string::npos);
+    EXPECT_EQ(Place::names_of(folder), names);
+    EXPECT_EQ(text_of(folder / "provenance.json"), before);
+    EXPECT_EQ(text_of(folder / "noise.parquet/file"), "kept");
+}
+
+// A lock of another process, as the Python package takes it.
+class Held {
+public:
+    explicit Held(const fs::path& lock) : file_(open(lock.c_str(), O_RDWR | O_CREAT, 0644)) {
+        EXPECT_EQ(flock(file_, LOCK_EX | LOCK_NB), 0);
+    }
+    ~Held() { close(file_); }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+private:
+    int file_;
+};
+
+TEST(CppResults, OneProcessAtATimeWritesAFolder) {
+    const Place place;
+    const auto refusal = [&] { return error_of([&] { some_results().write(place / "results"); }); };
+    {
+        const Held beside(place / ".results.apscope-lock");
+        EXPECT_NE(refusal().find("another process writes"), std::string::npos);
+        EXPECT_EQ(place.names(), std::vector<std::string>{".results.apscope-lock"});
+    }
+    fs::create_directory(place / "results");
+    fs::create_directory(place / "results/.results.apscope-01234567");  // its hidden folder
+    {
+        const Held inside(place / "results/.results.apscope-lock");
+        EXPECT_NE(refusal().find("another process writes"), std::string::npos);
+        EXPECT_TRUE(fs::exists(place / "results/.results.apscope-01234567"));
+    }
+    EXPECT_EQ(refusal(), "no error");
+    EXPECT_FALSE(fs::exists(place / "results/.results.apscope-lock"));
+}
+
+TEST(CppResults, RemainsOfKilledProcessesAreRemoved) {
+    const Place place;
+    fs::create_directory(place / ".results.apscope-01234567");
+    fs::create_directory(place / ".results.apscope-89abcdef");
+    std::ofstream(place / ".results.apscope-89abcdef/file") << "of someone else";
+    some_results().write(place / "results");
+    EXPECT_EQ(place.names(), (std::vector<std::string>{".results.apscope-89abcdef", "results"}));
 }
 
 TEST(CppResults, AnInterruptedWriteIsRepeated) {

@@ -76,7 +76,20 @@ struct Case {
 class CppRankExchange : public testing::TestWithParam<Case> {};
 
 // Halves of the values; `rank_skips` drops a step in which a row begins with a positive number.
+// `rank_numbers` draws with the number of each sender.
 void define_schemes() {
+    SchemeFunctions numbers{.base = "qsgd"};
+    numbers.encode = [](const SchemeStep& step, const Memory&, std::span<const double> row,
+                        int worker) {
+        std::vector<double> of_senders(static_cast<std::size_t>(step.senders()), 1.0);
+        const std::vector<std::uint64_t> words = step.random(worker, row.size(), 1);
+        SchemeMessage message;
+        for (std::size_t i = 0; i < row.size(); ++i)
+            message.values.push_back(row[i] * of_senders.at(static_cast<std::size_t>(worker)) *
+                                     static_cast<double>(1 + words[i]));
+        return message;
+    };
+    define_scheme("rank_numbers", numbers);
     SchemeFunctions parts;
     parts.encode = [](const SchemeStep&, const Memory&, std::span<const double> row, int) {
         SchemeMessage message;
@@ -139,18 +152,24 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"aps:e4m3", "reduce_scatter"}, Case{"delayed_scaling:e4m3fn", "two_phase"},
                     Case{"error_feedback(aps:e3m0)", "two_phase", true},
                     Case{"error_feedback(mx)", "two_phase"}, Case{"top_k", "ring"},
+                    Case{"error_feedback(loss_scaling:e4m3,scale=4)", "two_phase", true},
+                    Case{"rank_numbers", "two_phase"}, Case{"rank_numbers", "ring"},
                     Case{"nvfp4", "two_phase"}, Case{"rank_skips", "two_phase", true},
                     Case{"error_feedback(rank_halves)", "two_phase", true},
                     Case{"qsgd", "ring", true}, Case{"top_k", "reduce_scatter"},
                     Case{"top_k", "tree", true}, Case{"error_feedback(qsgd)", "ring", true}));
 
-std::string refusal(const std::string& scheme, const std::string& topology, int rank = 0) {
+std::string error_of(const auto& work) {
     try {
-        RankExchange(scheme, tensors, rank, workers, topology);
+        work();
     } catch (const std::invalid_argument& error) {
         return error.what();
     }
     return "";
+}
+
+std::string refusal(const std::string& scheme, const std::string& topology, int rank = 0) {
+    return error_of([&] { RankExchange(scheme, tensors, rank, workers, topology); });
 }
 
 TEST(CppRankExchange, RefusesWhatNeedsAllRows) {
@@ -179,7 +198,10 @@ TEST(CppRankExchange, RefusesAStepWhoseMemoryItCannotKnow) {
     RankExchange rank("error_feedback(rank_skips)", {{"x", "other", {2}}}, 0, 2);
     const std::vector<float> kept = {-1, 2}, dropped = {1, 2};
     rank.send({.gradients = {kept}});
-    EXPECT_THROW(rank.send({.gradients = {dropped}}), std::invalid_argument);
+    EXPECT_EQ(error_of([&] { rank.send({.step = 1, .gradients = {dropped}}); }),
+              "scheme 'error_feedback(rank_skips)' drops step 1 of 'x' on rank 0, and its memory "
+              "depends on whether any worker does, which a rank alone does not know; use "
+              "TrainingExchange");
 }
 
 TEST(CppRankExchange, RefusesMessagesThatAreNotItsOwn) {
@@ -212,12 +234,81 @@ TEST(CppRankExchange, RefusesMessagesThatAreNotItsOwn) {
         messages->at(0).push_back(std::byte{0});
         EXPECT_THROW(take(), std::invalid_argument);
     }
+    constexpr std::size_t head = 24;
     for (const std::byte index : {std::byte{4}, std::byte{255}}) {
-        Bytes forged(1 + 8 + 8 + 4 + 16);
-        forged[1] = std::byte{1};  // one element that bypasses the scheme, beyond the shard
-        forged[9] = index;
-        EXPECT_THROW(rank.add(std::vector<Bytes>{forged}), std::invalid_argument);
+        Bytes forged(head + 1 + 8 + 8 + 4 + 16);
+        forged[head + 1] = std::byte{1};  // one element that bypasses the scheme, beyond the shard
+        forged[head + 9] = index;
+        EXPECT_EQ(error_of([&] { rank.add(std::vector<Bytes>{forged}); }),
+                  "the message of step 0 from rank 0 with the shards of rank 0 is not one of this "
+                  "exchange; give each rank's complete message, in their order");
     }
+}
+
+std::vector<Bytes> sums_of(std::vector<RankExchange>& ranks,
+                           const std::vector<std::vector<Bytes>>& sent) {
+    std::vector<Bytes> sums;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        std::vector<Bytes> received;
+        for (const std::vector<Bytes>& of_rank : sent) received.push_back(of_rank[r]);
+        sums.push_back(ranks[r].add(received));
+    }
+    return sums;
+}
+
+TEST(CppRankExchange, RefusesMessagesOfOtherStepsAndRanks) {
+    const std::vector<float> row = {1, 2, 3, 4};
+    std::vector<RankExchange> ranks;
+    for (int r = 0; r < 2; ++r)
+        ranks.emplace_back("qsgd", std::vector<TrainedTensor>{{"x", "other", {4}}}, r, 2);
+    std::vector<std::vector<Bytes>> sent;
+    for (RankExchange& rank : ranks) sent.push_back(rank.send({.step = 7, .gradients = {row}}));
+    const std::vector<Bytes> sums = sums_of(ranks, sent);
+    const std::vector<Bytes> later = ranks[1].send({.step = 8, .gradients = {row}});
+    EXPECT_EQ(error_of([&] { ranks[0].add(std::vector{sent[0][0], later[0]}); }),
+              "a message is that of step 8 from rank 1 with the shards of rank 0, where that of "
+              "step 7 from rank 1 with the shards of rank 0 belongs");
+    EXPECT_EQ(error_of([&] { ranks[0].add(std::vector{sent[1][0], sent[0][0]}); }),
+              "a message is that of step 7 from rank 1 with the shards of rank 0, where that of "
+              "step 7 from rank 0 with the shards of rank 0 belongs");
+    EXPECT_THROW(ranks[0].add(std::vector{sent[0][0], sent[1][1]}), std::invalid_argument);
+    std::vector<float> out(4, -1.0f);
+    const std::vector<std::span<float>> outs = {out};
+    EXPECT_THROW(ranks[1].receive(sums, outs), std::invalid_argument);  // at step 8
+    EXPECT_THROW(ranks[0].receive(std::vector{sums[0], sums[0]}, outs), std::invalid_argument);
+    std::vector<Bytes> cut = sums;
+    cut[1].pop_back();
+    EXPECT_THROW(ranks[0].receive(cut, outs), std::invalid_argument);
+    EXPECT_EQ(out, std::vector<float>(4, -1.0f));  // as before
+    ranks[0].receive(sums, outs);
+    EXPECT_NE(out[0], -1.0f);
+}
+
+TEST(CppRankExchange, ACallThatThrowsChangesNoMemory) {
+    // The owner's scale depends on the steps before.
+    const std::vector<float> row = {100, 3, -0.7f}, next = {50, 1, 0.3f};
+    const std::vector<TrainedTensor> two = {{"x", "other", {3}}, {"y", "other", {3}}};
+    RankExchange rank("delayed_scaling:e4m3fn", two, 0, 1),
+        other("delayed_scaling:e4m3fn", two, 0, 1);
+    for (std::int64_t step = 0; step < 2; ++step) {
+        const RankStep own{.step = step, .gradients = {row, next}};
+        const std::vector<Bytes> sent = rank.send(own);
+        std::vector<Bytes> cut = sent;
+        cut[0].pop_back();  // of the second tensor
+        EXPECT_THROW(rank.add(cut), std::invalid_argument);
+        EXPECT_EQ(other.send(own), sent);
+        EXPECT_EQ(rank.add(sent), other.add(sent)) << step;
+    }
+
+    define_schemes();
+    RankExchange feeds("error_feedback(rank_skips)", two, 0, 1),
+        same("error_feedback(rank_skips)", two, 0, 1);
+    const std::vector<float> kept = {-1, 2, 3};
+    EXPECT_EQ(feeds.send({.step = 0, .gradients = {kept, kept}}),
+              same.send({.step = 0, .gradients = {kept, kept}}));
+    EXPECT_THROW(feeds.send({.step = 1, .gradients = {kept, next}}), std::invalid_argument);
+    EXPECT_EQ(feeds.send({.step = 1, .gradients = {kept, kept}}),
+              same.send({.step = 1, .gradients = {kept, kept}}));
 }
 
 }  // namespace

@@ -90,9 +90,10 @@ SPECS = [
     "loss_scaling:e5m2,scale=1000", "stochastic:e4m3", "natural",
     "qsgd", "terngrad", "zipml:levels=5", "bit_centering", "sign", "sign:scale=l2", "sign_vote",
     "onebit_adam", "birder", "residual(qsgd)", "fp8_two_shot:e4m3fn", "quickreduce",
-    "multipoint", "multipoint:zero=false", "thc", "integer_allreduce:rounding=stochastic",
+    "multipoint", "multipoint:zero=false", "thc", "thc:table=symmetric,grid=1001", "integer_allreduce:rounding=stochastic",
     "fft_sparse", "top_k", "random_k:keep=0.3", "powersgd:rank=1", "mx", "nvfp4",
-    "delayed_scaling:e5m2", "current_scaling:e4m3,agree=local", "fp8_allreduce:e4m3", "cpd:e5m2",
+    "delayed_scaling:e5m2", "current_scaling:e4m3,agree=local", "fp8_allreduce:e4m3",
+    "fp8_allreduce:e4m3,agree=scale,auto_scaling=0.001", "cpd:e5m2",
     "adaptive_loss_scaling:fp16", "hfp8:e5m2",
     "error_feedback(aps:e3m0),decay=0.9", "zero_blocks",
 ]  # fmt: skip
@@ -101,6 +102,7 @@ REPLAYED = [
     "loss_scaling:e4m3,scale=largest",
     "dynamic_loss_scaling:fp16",
     "deepspeed_loss_scaling:e5m2",
+    "logmax_loss_scaling:fp16",
     "enhanced_loss_scaling:e5m2",
     "hybrid(last=none:fp16;else=aps:e4m3)",
 ]

@@ -85,7 +85,9 @@ CALLS = {
     "optimal_levels": ([floats], lambda x: apscope.studies.levels.optimal_levels(x, 4)),
     "layer_scale": (
         [floats, floats],
-        lambda g, w: apscope.studies.activation_scales.layer_scale(g, w, element_wise=True),
+        lambda g, w: apscope.studies.activation_scales.layer_scale(
+            g, w.swapaxes(0, 1 - w.ndim), element_wise=True
+        ),
     ),
     "underflow_curve": (
         [floats],

@@ -62,15 +62,46 @@ def test_AL1_sums_of_products_have_less_because_of_the_half_for_relu():
 
 def test_AL2_the_tests_of_its_code():
     options = dict(element_wise=True, u_min=6e-8)
-    assert layer_scale([[1e-5]], [[1e-4]], **NO_BOUNDS, **options) == 32
-    assert layer_scale([[1e-5]], [[1e-4]], **options) == 16  # the bound of a layer
-    assert layer_scale([[1e-5]], [[1e-4]], cumulative=256.0, **options) == 4  # of the product
+    assert layer_scale([[1e-5]], [[1e-4]], **options) == 32
+    assert layer_scale([[1e-5]], [[1e-4]], cumulative=256.0, **options) == 32  # without bounds
+    assert layer_scale([[1e-9]], [[1e-4]]) == 16  # the bound of a layer
+    assert layer_scale([[1e-9]], [[1e-4]], cumulative=256.0) == 4  # of the product
+    assert layer_scale([[1e-9]], [[1e-4]], cumulative=4096.0) == 0.25
     # Powers of two: 1.23 -> 1, 0.23 -> 0.125 (a product that would overflow), 2 -> 2.
     for wanted, power in ((1.23, 1), (2.0, 2), (3.99, 2), (4.0, 4)):
         assert layer_scale([[1.0]], [[1.0]], element_wise=True, u_min=wanted) == power
     for wanted, power in ((0.23, 0.125), (0.25, 0.25), (0.9, 0.5)):
         assert layer_scale([[65504.0]], [[1.0 / wanted]], element_wise=True) == power
     assert layer_scale([[0.0]], [[1.0]]) == 1 and layer_scale([[1.0]], [[0.0]]) == 1
+    assert layer_scale([[0.0]], [[1.0]], cumulative=2048.0) == 0.5
+
+
+@pytest.mark.parametrize("shapes", [((5, 3), (3, 4)), ((2, 3, 2, 2), (3, 2, 3, 3))])
+def test_AL2_element_wise_counts_the_products_of_sums_alone(shapes):
+    """Every product in a loop; a gradient meets the weights of its own output only."""
+    rng = np.random.default_rng(3)
+    for case in range(40):
+        g, w = (rng.choice([-1, 1], s) * 2.0 ** rng.uniform(-16, 4, s) for s in shapes)
+        g, w = (x * (rng.random(x.shape) < 0.6) for x in (g, w))
+        if case % 2:
+            w[1] *= 2.0**9
+        sums = [
+            abs(a * b)
+            for k in range(3)
+            for a in np.moveaxis(g, 1, 0)[k].ravel()
+            for b in w[k].ravel()
+            if a and b
+        ]
+        fan = 3 * math.prod(w.shape[2:])
+        f = apscope.FloatFormat(exponent_bits=4, mantissa_bits=3, bias=8, specials="finite")
+        options = dict(format=f, u_min=2.0**-12, element_wise=True, power_of_two=False)
+        wanted = min(max(1.0, 2.0**-12 / min(sums)), f.largest / max(sums) / fan)
+        assert layer_scale(g, w, **options) == wanted
+    # The smallest gradient and the smallest weight are of different outputs.
+    assert layer_scale([[1e-6, 1.0]], [[1.0], [1e-6]], element_wise=True, u_min=6e-8) == 1
+    assert layer_scale([[0.0, 1.0]], [[1.0], [0.0]], element_wise=True) == 1
+    with pytest.raises(ValueError, match=r"\(4, 2\) do not fit a gradient of shape \(5, 3\)"):
+        layer_scale(np.ones((5, 3)), np.ones((4, 2)), element_wise=True)
 
 
 def chain(folder, layers, magnitude):
@@ -132,7 +163,22 @@ def test_AL3_a_join_takes_the_largest_scale_at_which_nothing_overflows():
     assert join_scales([4.0, 64.0], [100.0, 100.0]) == 64
     assert join_scales([4.0, 64.0], [5000.0, 100.0]) == 4
     assert join_scales([4.0, 64.0], [5000.0, 2e6]) == 2  # 2e6 / 32
-    assert join_scales([4.0], [1e9]) == 0.5  # 1/8 of it, and no further
+    # A gradient of the largest value does not fit.
+    assert join_scales([4.0, 64.0], [4093.0, 64.0]) == 64
+    assert join_scales([4.0, 64.0], [4094.0, 64.0]) == 4
+    # Halved while at least 1/8, whatever the smallest scale: 1/16 is the last that is tried.
+    assert join_scales([4.0], [4 * 65503.0 * 16]) == join_scales([0.25], [65503.0 * 4]) == 1 / 16
+    assert join_scales([2.0**-6], [1.0]) == 2.0**-6
+    assert join_scales([4.0], [4 * 65503.0 * 64], floor=2.0**-5) == 1 / 64
+    for scales, largest in (
+        ([4.0], [4 * 65504.0 * 16]),
+        ([2.0**-6], [65504.0]),
+        ([1.0, 2.0], [1.0, math.nan]),
+    ):
+        with pytest.raises(ValueError, match="does not fit below 65504"):
+            join_scales(scales, largest)
+    with pytest.raises(ValueError, match="scales=0"):
+        join_scales([0], [1.0])
     with pytest.raises(ValueError, match="one of each"):
         join_scales([], [])
 

@@ -10,6 +10,7 @@ import apscope
 from apscope.studies.attribution import loss_change, path_loss_change
 from tests.python.one_bit_claims import DATA
 from tests.python.recorded import record
+from tests.reference import loss_change_allocation as rule
 
 # The path form ------------------------------------------------------------------------------------
 
@@ -70,9 +71,58 @@ def test_L2_intervals_double_until_the_shares_add_up_or_there_are_32():
     assert strict.intervals == 16 and abs(strict.error) <= 1e-6
 
 
+class Waves:
+    """Losses sum_i cos(f w_i + i) of sets of other f; the points at which they are asked for."""
+
+    def __init__(self, frequency):
+        self.frequency, self.points = frequency, []
+
+    def phases(self, w):
+        return self.frequency * w + np.arange(w.size)
+
+    def loss(self, w):
+        return float(np.cos(self.phases(w)).sum())
+
+    def gradient(self, w):
+        self.points.append(w)
+        return (-self.frequency * np.sin(self.phases(w))).astype(np.float32)
+
+    def both(self, w):
+        return self.loss(w), self.gradient(w)
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "intervals"), [(0.5, 0.5, 2), (0.5, 3.0, 8), (3.0, 0.5, 8), (0.5, 40.0, 32)]
+)
+def test_L2_two_sets_share_the_points_and_the_threshold_of_the_published_code(
+    train, test, intervals
+):
+    rng = np.random.default_rng(8)
+    a = rng.standard_normal(5)
+    b = a + rng.standard_normal(5)
+    ours, theirs = ([Waves(f) for f in (train, test)] for _ in range(2))
+    losses = [(one.loss(a), one.loss(b)) for one in ours]
+    found = path_loss_change(
+        ours[0].gradient, a, b, change=losses[0], test=(ours[1].gradient, losses[1])
+    )
+    wanted = rule.allocate(a, b, [one.both for one in theirs])
+    assert found.intervals == found.test.intervals == wanted.intervals == intervals
+    for one, other in zip(ours, theirs, strict=True):
+        in_order = [sorted(map(bytes, points)) for points in (one.points, other.points)]
+        assert in_order[0] == in_order[1] and len(set(in_order[0])) == intervals + 1
+    for one, part, error in zip((found, found.test), wanted.parts, wanted.errors, strict=True):
+        # The reference divides the weights, not the sum; and adds in NumPy's order.
+        np.testing.assert_allclose(one.allocation, part, rtol=1e-14, atol=1e-15)
+        assert one.error == pytest.approx(error, abs=1e-14)
+    # From start + (j/n)(end - start) some points would differ in their last bits.
+    steps = np.arange(intervals + 1)[:, None] / intervals
+    assert intervals == 2 or {bytes(w) for w in a + steps * (b - a)} != set(in_order[0])
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
+        ({"test": (np.sin, 1.0)}, "change=None"),
         ({"intervals": 3}, "intervals=3 is odd"),
         ({"end": [1.0, 2.0]}, "shape"),
         ({"gradient": lambda w: np.zeros(3)}, r"\(3,\)"),

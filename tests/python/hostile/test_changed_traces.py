@@ -177,6 +177,6 @@ def test_the_manifests_shape_against_the_files_is_told_with_both(trace, tmp_path
     manifest.write_text(manifest.read_text().replace("[512, 512]", "[1152921504606846976]", 1))
     with pytest.raises(
         ValueError,
-        match=r"'a.weight' has shape \[512,512\], but the manifest says \[1152921504606846976\]",
+        match=r"'a.weight' has shape \(512, 512\), but the manifest says \(1152921504606846976,\)",
     ):
         replay(trace, "aps:e4m3", check=False)

@@ -13,6 +13,7 @@ from apscope.train import (  # noqa: E402
     HALP,
     ExchangeState,
     FracTrain,
+    Gates,
     Workers,
     quantization,
     quantize_model,
@@ -233,6 +234,15 @@ def frac_train():
     return FracTrain(torch.nn.Sequential(torch.nn.Linear(3, 4)))
 
 
+def frac_train_with_gates():
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    made = FracTrain(model, gates=Gates(["0"], sizes=(2, 2, 2)))
+    with made:
+        model(torch.ones(2, 3))
+    return made
+
+
 def quantized():
     torch.manual_seed(1)
     model = torch.nn.Sequential(torch.nn.Linear(3, 4))
@@ -240,6 +250,8 @@ def quantized():
     return quantization(quantize_model(model, "mxfp8", optimizer=optimizer, say=None))
 
 
-@pytest.mark.parametrize("make", [low_precision, halp, frac_train, quantized])
+@pytest.mark.parametrize(
+    "make", [low_precision, halp, frac_train, frac_train_with_gates, quantized]
+)
 def test_other_states(make):
     assert check(make, make().state_dict()) > 5

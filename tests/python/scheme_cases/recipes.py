@@ -16,6 +16,9 @@ CASES: list[Case] = [
     Case("current_scaling:e4m3fn,pow2=true,block=16,rounding=stochastic", order=False),
     Case("fp8_allreduce:e4m3fn", special=False),  # without a scale at a step that has some
     Case("fp8_allreduce:e4m3,headroom=workers", special=False),
+    Case("fp8_allreduce:e4m3fn,no_amax=msamp", special=False),
+    Case("fp8_allreduce:e4m3fn,agree=scale,headroom=one", special=False),
+    Case("fp8_allreduce:e4m3fn,auto_scaling=0.001", special=False),
     Case("mx", special=False),  # its blocks see them
     Case("mx:block_format=mxfp4,rule=rceil,rounding=stochastic", order=False, special=False),
     Case("mx:block_format=mxfp4,rule=nearest,along=row,nonfinite=torchao", special=False),

@@ -112,6 +112,44 @@ def test_a_part_sees_the_step():
     assert seen == [("fc", "head", [4, 5], 7, 2, 3, 1.5, 0.25, w) for w in range(3)]
 
 
+def test_every_worker_is_less_than_the_senders():
+    seen = []
+
+    def encode(step, theta, x, worker):
+        seen.append((step.workers, step.senders, worker))
+        return x
+
+    mine = schemes.define("numbered", "none:fp32", encode=encode)
+    apscope.exchange(mine, G, topology="two_phase")
+    assert seen == [(1, 6, worker) for worker in range(6)]  # three workers, then three owners
+    seen.clear()
+    apscope.exchange(mine, G)
+    assert seen == [(3, 3, worker) for worker in range(3)]
+
+
+def test_a_draw_of_no_worker_is_refused():
+    def encode(step, theta, x, worker):
+        return x + step.random(-1, x.size)
+
+    mine = schemes.define("drawing", "none:fp32", encode=encode)
+    with pytest.raises(ValueError, match="worker=-1 must be at least 0") as caught:
+        apscope.exchange(mine, G)
+    assert caught.value.__notes__ == ["in encode of the scheme 'drawing', tensor x at step 0"]
+
+
+def test_the_state_is_copied_once_for_all_rows_of_inverse():
+    """Otherwise a state with a row per worker is copied workers times workers."""
+    seen = []
+
+    def inverse(step, state, row):
+        seen.append(state)
+        return row
+
+    mine = schemes.define("turning", "none:e4m3", inverse=inverse)
+    apscope.exchange(mine, G)
+    assert len(seen) == 4 and all(state is seen[0] for state in seen)  # three messages and a sum
+
+
 def test_a_payload_is_kept_as_it_was_given():
     mine = schemes.define(
         "packing",

@@ -16,7 +16,11 @@ SPECS = [
     "adaptive_loss_scaling:e4m3",
     "delayed_scaling:e4m3,history=2",
     "delayed_scaling:e4m3,history=2,nonfinite=nan",
+    "logmax_loss_scaling:fp16",
     "fp8_allreduce:e4m3",
+    "fp8_allreduce:e4m3,no_amax=msamp",
+    "fp8_allreduce:e4m3,agree=scale,headroom=one",
+    "fp8_allreduce:e4m3,auto_scaling=0.001",
     "aps:e4m3",
     "error_feedback(aps:e4m3)",
 ]

@@ -165,6 +165,8 @@ REFUSED_SCHEMES = {
     "amp": "dynamic_loss_scaling:fp16",
     "loss_scale": "dynamic_loss_scaling:fp16",
     "deepspeed": "deepspeed_loss_scaling:fp16",
+    "logmax": "logmax_loss_scaling:fp16",
+    "OpenSeq2Seq": "min_scale=1,max_scale=16384",
     "transformer_engine": "delayed_scaling:e4m3fn",
     "te": "current_scaling:e4m3fn",
     "absmax": "current_scaling:e4m3fn",

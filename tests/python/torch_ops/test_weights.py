@@ -8,6 +8,7 @@ from apscope.studies.weight_updates import weight_residual
 
 torch = pytest.importorskip("torch")
 from apscope.torch import LowPrecisionWeights  # noqa: E402
+from apscope.torch._weights import UPDATES  # noqa: E402
 
 RATE, STEPS = 2.0**-6, 30
 
@@ -38,7 +39,7 @@ def q(x, **options):
 
 
 def test_every_weight_is_of_the_format():
-    for update in ("nearest", "stochastic", "kahan", "residual"):
+    for update in UPDATES:
         seen, _ = run(update)
         assert all(torch.equal(w, q(w)) for w in seen), update
 
@@ -96,7 +97,7 @@ def test_small_updates_are_lost_to_nearest_and_kept_by_a_residual_and_by_kahan()
     assert moved == {"nearest": 0.0, "kahan": 0.5, "residual": 0.5}
 
 
-@pytest.mark.parametrize("update", ["nearest", "stochastic", "kahan", "residual"])
+@pytest.mark.parametrize("update", UPDATES)
 def test_a_resumed_run_gives_the_same_bits(update, tmp_path):
     whole, _ = run(update)
     half, o = run(update, range(10))
@@ -136,7 +137,7 @@ def test_parameters_added_later_are_refused():
         o.step()
 
 
-@pytest.mark.parametrize("update", ["nearest", "stochastic", "kahan", "residual"])
+@pytest.mark.parametrize("update", UPDATES)
 @pytest.mark.parametrize("shape", [(), (0, 3), (4, 3)])
 def test_every_shape_of_weights(shape, update):
     p = torch.nn.Parameter(torch.ones(shape).mT if shape else torch.ones(shape))

@@ -223,8 +223,8 @@ def test_a_search_that_stops_early_finds_the_same_winner(traces, minimize):
 @pytest.mark.parametrize(
     "given, said",
     [
-        (100, r"has sampled_from 100; a sample of it has 512 elements"),
-        (-1, r"has sampled_from -1; it must be an integer of at least 0"),
+        (100, r"sampled_from of 'a' is 100, but a sample of 512 elements was added"),
+        (-1, r"sampled_from of 'a' is -1, but a sample of 512 elements was added"),
     ],
 )
 def test_a_sample_larger_than_its_whole_is_refused(tmp_path, given, said):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from apscope import open_trace, replay
+from apscope._traces.manifest import merged_files
 from apscope.cli import main
 from apscope.record import TraceWriter, guess_role
 
@@ -110,12 +111,54 @@ def test_the_writer_refuses_what_would_not_be_a_trace(tmp_path):
     refused("worker 0 at step 1 lacks the tensor 'w'", lambda: writer.end_step(1))
     refused("already has a trace", lambda: TraceWriter(tmp_path / "run", workers=2))
     refused("workers is 0", lambda: TraceWriter(tmp_path / "x", workers=0))
+    refused("workers is 1000001", lambda: TraceWriter(tmp_path / "x", workers=1_000_001))
     refused("stage is 'global'", lambda: TraceWriter(tmp_path / "x", workers=1, stage="global"))
     refused(
         "reduction is 'average'",
         lambda: TraceWriter(tmp_path / "x", workers=1, reduction="average"),
     )
     assert not (tmp_path / "x").exists()
+    (tmp_path / "file").touch()
+    refused("file is not a folder", lambda: TraceWriter(tmp_path / "file", workers=1))
+
+
+@pytest.mark.parametrize(("name", "array"), [("__metadata__", [1.0]), ("sample", [])])
+def test_the_writer_refuses_tensors_that_no_file_can_have(tmp_path, name, array):
+    writer = TraceWriter(tmp_path / "run", workers=1, sampled_from={"sample": 4})
+    refused(
+        "is reserved in safetensors files|a sample of 0 elements was added",
+        lambda: writer.add(0, 0, name, np.array(array, np.float32)),
+    )
+
+
+def test_a_commit_lists_only_files_of_the_trace(tmp_path):
+    writer = TraceWriter(tmp_path / "run", workers=1)
+    writer.add(0, 0, "w", np.ones(2, np.float32))
+    files = writer.write_files(0)
+    (tmp_path / "run" / "x").touch()
+    stray = {"../x": {"bytes": 0, "sha256": "0" * 64}}
+    refused(
+        r"'\.\./x' is not a file of a trace with workers=1",
+        lambda: writer.commit(0, files | stray),
+    )
+    writer.commit(0, files)
+    assert open_trace(tmp_path / "run").steps == (0,)
+
+
+def test_a_commit_needs_the_shapes(tmp_path):
+    writer = TraceWriter(tmp_path / "run", workers=1)
+    files = {"worker_0000.safetensors": {"bytes": 8, "sha256": "0" * 64}}
+    refused("this process wrote no gradients into", lambda: writer.commit(0, files))
+    assert not (tmp_path / "run" / "manifest.json").exists()
+
+
+def test_two_processes_may_write_one_file_if_it_is_the_same():
+    first, second = ({"weights.safetensors": {"bytes": 8, "sha256": c * 64}} for c in "ab")
+    assert merged_files(3, [first, dict(first)]) == first
+    refused(
+        "two processes wrote different 'weights.safetensors' of step 3",
+        lambda: merged_files(3, [first, second]),
+    )
 
 
 def test_roles_are_given_or_guessed(tmp_path):

@@ -8,11 +8,17 @@ import pytest
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
+from apscope.studies.activation_scales import join_scales, layer_scale  # noqa: E402
 from apscope.train import AdaptiveLossScaling, FracTrain, Workers  # noqa: E402
 from docs.tools.method_claims import adaptive_loss_scaling as claim  # noqa: E402
+from tests.reference import adaptive_loss_scale as rule  # noqa: E402
 
 U_MAX, U_MIN = 65504.0, 2.0**-24
 QUANTILE = 0.0012533145  # sqrt(2) erfinv(1e-3), as ada-loss has it
+
+
+def below(l):
+    return 2.0 ** math.floor(math.log2(l))
 
 
 def grid(rng, shape, bits, scale=1.0):
@@ -26,27 +32,30 @@ def fp16(x):
 
 
 def own_scale(g, w, cumulative):
-    """Section 3.4's formula, for a matrix of weights."""
+    """Section 3.4's formula, for a matrix of weights, with the bounds and the power of two."""
+    return below(min(unbounded(g, w), 1024 / cumulative, 16.0))
+
+
+def unbounded(g, w):
     fan = w.shape[0]
     variance = (g.var() + g.mean() ** 2) * (w.var() + w.mean() ** 2)
     sigma = math.sqrt(variance) * math.sqrt(0.5 * fan)
     if sigma == 0:
         return 1.0
     l = max(1.0, U_MIN / (QUANTILE * sigma))
-    l = min(l, U_MAX / fan / (np.abs(g).max() * np.abs(w).max()), 1024 / cumulative, 16.0)
-    return 2.0 ** math.floor(math.log2(l))
+    return min(l, U_MAX / fan / (np.abs(g).max() * np.abs(w).max()))
 
 
-def by_hand(weights, inputs, outer):
+def by_hand(weights, inputs, outer, start=1.0, stored=lambda x: x):
     """Gradients of sum(outer * net(x)) for linear layers with ReLU between, by the rule, in
     NumPy."""
     active = [inputs]
     for w in weights[:-1]:
         active.append(np.maximum(active[-1] @ w.T, 0.0))
-    g, scale, found, scales = outer, 1.0, [], []
+    g, scale, found, scales = outer, start, [], []
     for i, w in reversed(list(enumerate(weights))):
         g = fp16(g * scale)
-        found.append((fp16(g.T @ active[i]) / scale, fp16(g.sum(0)) / scale))
+        found.append([stored(fp16(sums) / scale) for sums in (g.T @ active[i], g.sum(0))])
         if i:
             l = own_scale(g, w, scale)
             passed = fp16(fp16(g * l) @ w) / (scale * l)
@@ -70,26 +79,36 @@ def chain(weights):
     return model
 
 
-@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-6])
-def test_the_rule_by_hand_bit_for_bit(size):
+@pytest.mark.parametrize(
+    "size, start, stored",
+    [(1.0, 1, None), (1e-3, 1, None), (1e-6, 1, None), (1e-6, 1, "fp16"), (1e-8, 2**13, "fp16")],
+)
+def test_the_rule_by_hand_bit_for_bit(size, start, stored):
     """Sums are exact: weights have 4 bits; gradients are small enough to underflow in fp16."""
     rng = np.random.default_rng(0)
     weights = [grid(rng, shape, 4) / 4 for shape in ((8, 6), (8, 8), (4, 8), (3, 4))]
     inputs = grid(rng, (5, 6), 3)
-    outer = fp16(size * rng.standard_normal((5, 3)))
+    outer = size * rng.standard_normal((5, 3))
+    outer = fp16(outer) if start == 1 else outer
     model = chain(weights)
-    scales = AdaptiveLossScaling(model, "fp16")
+    scales = AdaptiveLossScaling(model, "fp16", start=start, stored=stored)
     with scales:
         y = model(torch.from_numpy(inputs))
     (y * torch.from_numpy(outer)).sum().backward()
-    found, wanted = by_hand(weights, inputs, outer)
+    exact, wanted = by_hand(weights, inputs, outer, start)
+    found = by_hand(weights, inputs, outer, start, fp16)[0] if stored else exact
     assert [(s.arrived, s.scale, s.passed) for s in scales.layers] == wanted
     layers = [m for m in model if isinstance(m, nn.Linear)][::-1]
     for layer, (gw, gb) in zip(layers, found, strict=True):
         assert np.array_equal(layer.weight.grad.numpy(), gw)
         assert np.array_equal(layer.bias.grad.numpy(), gb)
-    # Small gradients are scaled up, and large ones are not.
-    assert (wanted[-1][2] > 1) == (size < 1)
+    if start == 1:  # Small gradients are scaled up, and large ones are not.
+        assert (wanted[-1][2] > 1) == (size < 1)
+    else:  # The bound of 1024 counts the first scale.
+        assert wanted[0] == (start, 1024 / start, 1024)
+    # A weight gradient can underflow once more at the division.
+    if stored:
+        assert any((a != b).any() for one, other in zip(exact, found) for a, b in zip(one, other))
 
 
 def test_the_forward_pass_and_the_state_dict_do_not_change():
@@ -143,13 +162,31 @@ def test_where_two_layers_read_an_output_the_largest_scale_that_fits_is_taken():
     assert [s.layer for s in scales.layers] == ["head", "inner", "stem"]
     assert inner.arrived == head.passed == 16 and inner.passed > inner.arrived
     assert stem.arrived == max(head.passed, inner.passed)
-    # A gradient that would overflow at the larger scale arrives at the smaller one.
-    model.zero_grad()
-    scales = AdaptiveLossScaling(model, "e4m3", u_min=1e9)
+
+
+@pytest.mark.parametrize(
+    "g, start, arrived, overflows",
+    [
+        (96.0, 1.0, 1.0, False),  # 192 of 240
+        (192.0, 1.0, 0.5, False),
+        (120.0, 1.0, 0.5, False),  # The largest value itself does not fit.
+        (120.0 * 64, 1 / 64, 1 / 64, False),  # Below 1/8 no other scale is tried,
+        (240.0 * 64, 1 / 64, 1 / 64, True),  # and the step has overflowed.
+    ],
+)
+def test_a_sum_that_fits_at_no_layers_scale_arrives_at_a_halved_one(g, start, arrived, overflows):
+    stem, *heads = layers = [nn.Linear(1, 1, bias=False) for _ in range(3)]
+    for layer in layers:
+        nn.init.ones_(layer.weight)
+    scales = AdaptiveLossScaling(nn.ModuleList(layers), "e4m3", start=start)
     with scales:
-        y = model(x)
-    (y * 8).sum().backward()
-    assert scales.layers[2].arrived <= max(scales.layers[0].passed, scales.layers[1].passed)
+        x = stem(torch.ones(1, 1))
+        y = heads[0](x) + heads[1](x)
+    (y * g).sum().backward()
+    first, second, last = scales.layers
+    assert first.passed == second.passed == start
+    assert last.arrived == arrived and scales.overflowed == overflows
+    assert overflows or stem.weight.grad.item() == 2 * g
 
 
 def test_a_constant_scale_is_loss_scaling():
@@ -190,6 +227,29 @@ def test_overflow_is_told_and_options_are_checked():
     with pytest.raises(ValueError, match="numbers"):
         with AdaptiveLossScaling(conv := nn.Conv2d(1, 1, 3, padding="same")):
             conv(torch.ones(1, 1, 4, 4))
+
+
+def test_a_kept_scale_is_bounded_anew_by_the_scale_that_arrives():
+    rng = np.random.default_rng(2)
+    w = [grid(rng, (8, 8), 4) / 64 for _ in range(4)]
+    x, outer = rng.standard_normal((4, 8)), fp16(1e-6 * rng.standard_normal((4, 8)))
+    scales = AdaptiveLossScaling(model := chain(w), "fp16", every=3)
+    kept = []
+    for start in (1.0, 256.0, 4096.0):
+        scales.start = start
+        with scales:
+            y = model(torch.from_numpy(x))
+        (y * torch.from_numpy(outer)).sum().backward()
+        arrived, own = ([getattr(s, name) for s in scales.layers] for name in ("arrived", "scale"))
+        if not kept:  # g W of the first pass; the last layer's gradient is exact in fp16
+            kept = [unbounded(fp16(outer), w[3])]
+        assert own[0] == below(min(kept[0], 1024 / start, 16.0))
+        assert arrived[1] == start * own[0]
+    assert kept[0] > 1024 and own[0] == 0.25
+    with scales:
+        y = model(torch.from_numpy(x))
+    (y * torch.from_numpy(outer)).sum().backward()
+    assert scales.layers[0].scale == below(min(unbounded(fp16(4096 * outer), w[3]), 0.25))
 
 
 def test_scales_are_kept_for_as_many_passes_as_asked():
@@ -255,3 +315,74 @@ def test_a_compiled_model_has_the_same_bits(kind):
         with kind(model):
             (g,) = torch.autograd.grad(model(x).sum(), model[0].weight, create_graph=True)
         g.sum().backward()
+
+
+@pytest.mark.parametrize("shapes", [((6, 8), (8, 5)), ((2, 4, 3, 3), (4, 2, 3, 3))])
+def test_a_layers_scale_is_the_references(shapes):
+    """The reference has fp32 moments, so only powers of two are equal bit for bit."""
+    rng = np.random.default_rng(5)
+    seen = set()
+    for _ in range(200):
+        g, w = (
+            (rng.standard_normal(s) * 2.0 ** rng.uniform(*sizes)).astype(np.float32)
+            for s, sizes in zip(shapes, ((-45, 14), (-12, 4)), strict=True)
+        )
+        arrived = 2.0 ** rng.integers(-3, 13)
+        wanted = rule.LayerScale().update(g, w, arrived)
+        assert layer_scale(g, w, cumulative=arrived, u_min=6e-8) == wanted
+        seen.add(float(wanted))
+        if g.ndim == 2:
+            l = rule.element_wise_range(g, w, 6e-8, U_MAX)
+            found = layer_scale(g, w, element_wise=True, u_min=6e-8, power_of_two=False)
+            assert found == pytest.approx(l, rel=3e-7)
+    assert min(seen) < 1 and 16 in seen and len(seen) > 6
+
+
+def test_a_join_is_the_references():
+    """The published loop also tries the first scale below 1/8."""
+    rng = np.random.default_rng(6)
+    outcomes = []
+    for _ in range(500):
+        tags = list(2.0 ** rng.integers(-3, 9, rng.integers(2, 5)))
+        tops = [t * 2.0 ** rng.integers(5, 22) for t in tags]
+        try:
+            outcomes.append(rule.join_scale(tops, tags, least=1 / 16))
+        except ValueError:
+            outcomes.append(None)
+            with pytest.raises(ValueError, match="does not fit"):
+                join_scales(tags, tops)
+        else:
+            assert join_scales(tags, tops) == outcomes[-1]
+    assert None in outcomes and 1 / 16 in outcomes and max(filter(None, outcomes)) > 1
+
+
+def test_three_passes_of_a_chain_are_the_references():
+    """Kept scales, the first scale among the bounds, gradients stored in fp16."""
+    rng = np.random.default_rng(7)
+    w = [grid(rng, (8, 8), 4) / 4 for _ in range(4)]
+    own = [rule.LayerScale(every=2) for _ in w]
+    scales = AdaptiveLossScaling(model := chain(w), "fp16", u_min=6e-8, every=2, stored="fp16")
+    seen = []
+    for start, size in ((1.0, 1e-6), (256.0, 1e-3), (2.0**12, 1e-7)):
+        x, outer = grid(rng, (4, 8), 3), size * rng.standard_normal((4, 8))
+        scales.start = start
+        model.zero_grad()
+        with scales:
+            y = model(torch.from_numpy(x))
+        (y * torch.from_numpy(outer)).sum().backward()
+        active = [x]
+        for one in w[:-1]:
+            active.append(np.maximum(active[-1] @ one.T, 0.0))
+        g, arrived = fp16(outer * start), start
+        layers = [m for m in model if isinstance(m, nn.Linear)]
+        for i in reversed(range(len(w))):
+            stored = rule.unscaled(fp16(g.T @ active[i]), arrived)
+            assert np.array_equal(layers[i].weight.grad.numpy(), stored)
+            if i:
+                l = float(own[i].update(g, w[i], arrived))
+                seen.append(l)
+                g = np.where(active[i] > 0, fp16(fp16(g * l) @ w[i]), 0.0)
+                arrived *= l
+        assert [s.scale for s in scales.layers][:-1] == seen[-3:]
+        assert scales.layers[-1].arrived == arrived
+    assert min(seen) < 1 < max(seen)

@@ -16,10 +16,12 @@ from apscope.train import FracTrain  # noqa: E402
 from docs.tools.method_claims import fractrain as claim  # noqa: E402
 
 
-def affine(x, bits, seed=None):
-    """To nearest with ties to even, or with the words of a seed."""
+def affine(x, bits, seed=None, rows=False):
+    """To nearest with ties to even, or with the words of a seed; extremes per row, or of all."""
+    if rows:
+        return np.stack([affine(row, bits) for row in x])
     low = x.min()
-    step = max((x.max() - low) / (2**bits - 1), 1e-8)
+    step = max((x.max() - low) / (2**bits - 1), x.dtype.type(1e-8))
     q = []
     for i, v in enumerate(((x - low) / step).ravel()):
         if seed is None:
@@ -31,9 +33,9 @@ def affine(x, bits, seed=None):
 
 
 def coarse(rng, shape, codes):
-    """Whole numbers from 0 to codes, both there: steps of 1 or of halves are exact."""
+    """Whole numbers from 0 to codes, both in every row: steps of 1 or of halves are exact."""
     x = rng.integers(0, codes + 1, shape).astype(float)
-    x.flat[0], x.flat[1] = 0, codes
+    x[..., 0], x[..., 1] = 0, codes
     return x
 
 
@@ -52,7 +54,7 @@ def test_a_layer_by_hand_bit_for_bit():
         with schedule:
             y = model(given)
         y.backward(torch.from_numpy(g))
-        qx, qw = affine(x, 3), affine(w, 3)
+        qx, qw = affine(x, 3), affine(w, 3, rows=True)
         qg = affine(g, 2, apscope.Draws(9, call).next())
         assert np.array_equal(y.detach().numpy(), qx @ qw.T + b)
         assert np.array_equal(given.grad.numpy(), qg @ qw)
@@ -67,9 +69,8 @@ def test_a_convolution_is_that_of_rounded_operands():
     x = torch.randn(3, 2, 5, 5)
     with FracTrain(model, bits=(4,), gradient_bits=(16,)):
         y = model(x)
-    qx, qw = (
-        torch.from_numpy(affine(t.detach().double().numpy(), 4)).float() for t in (x, model.weight)
-    )
+    qx = torch.from_numpy(affine(x.numpy(), 4))
+    qw = torch.from_numpy(affine(model.weight.detach().numpy(), 4, rows=True))
     wanted = nn.functional.conv2d(qx, qw, None, 2, 1, 1, 2) + model.bias.reshape(-1, 1, 1)
     assert torch.equal(y, wanted)
 
@@ -111,6 +112,21 @@ def test_the_cost_of_a_pass():
         model(torch.randn(4, 4))
     assert schedule.full_cost == 3 * 48
     assert math.isclose(schedule.cost, 48 * (3 * 3 + 6 * 3 + 3 * 6) / 1024)
+
+
+def test_evaluation_takes_the_running_extremes_of_training():
+    """r = 0.75 r + 0.25 new, from 0: of inputs from -8 to 8, then 0 to 4, r is -1.5 and 4."""
+    model = nn.Linear(3, 2, bias=False)
+    schedule = FracTrain(model, bits=(16,), gradient_bits=(16,), momentum=0.75)
+    with schedule, torch.no_grad():
+        for low, high in ((-8.0, 8.0), (0.0, 4.0)):
+            model(torch.tensor([[low, 1.0, high]]))
+    model.eval()
+    with schedule, torch.no_grad():
+        found = model(torch.tensor([[-9.0, 0.0, 9.0]]))
+    clamped = affine(np.array([-1.5, 0.0, 2.5], np.float32), 16)
+    weight = affine(model.weight.detach().numpy(), 16, rows=True)
+    assert np.allclose(found.numpy(), clamped @ weight.T, atol=1e-6)
 
 
 def test_a_resumed_run_has_the_same_bits(tmp_path):

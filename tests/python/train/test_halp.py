@@ -1,15 +1,18 @@
 """HALP: the rule by hand with its random words, resumed runs, the claim."""
 
+import copy
 import math
 
 import numpy as np
 import pytest
 
 import apscope
+from tests.reference import halp as rule
 from tests.reference.random_words import random_integer
 
 torch = pytest.importorskip("torch")
 from apscope.train import HALP  # noqa: E402
+from apscope.train._halp import _drawn_half  # noqa: E402
 from docs.tools.method_claims import halp as claim  # noqa: E402
 
 RATE, MU = 0.07, 0.4
@@ -100,6 +103,102 @@ def test_the_rule_by_hand_bit_for_bit(bits, unit, constant):
     assert len({tuple(w) for w in seen}) > (10 if bits == 8 else 3)
 
 
+class OneTensor:
+    """Rows of elementwise quadratics in one tensor of the dtype."""
+
+    def __init__(self, dtype, size=12):
+        rng = np.random.default_rng(9)
+        self.d = rng.uniform(0.5, 2.0, (5, size)).astype(dtype)
+        self.t = rng.standard_normal((5, size)).astype(dtype)
+        self.w = torch.zeros(size, dtype=torch.float32).requires_grad_()
+
+    def gradient(self, w, row):
+        if row is None:
+            return self.gradient(w, 0) / 2 + self.gradient(w, 1) / 2
+        return self.d[row] * (w - self.t[row])
+
+    def closure(self, row):
+        return lambda: (
+            self.w * torch.from_numpy(self.gradient(self.w.detach().numpy(), row))
+        ).sum()
+
+
+@pytest.mark.parametrize("decay, momentum", [(0.0, 0.0), (0.3, 0.0), (0.3, 0.9)])
+def test_decay_and_momentum_are_those_of_the_references_base_optimizer(decay, momentum):
+    """Decay pulls z to 0, not w; a new centre keeps the buffer. The reference computes in fp32, so
+    integers are compared, and weights with a tolerance. floor(z + a) is the draw by magnitudes:
+    a is R / 2^32, or 1 less that below 0."""
+    task = OneTensor(np.float32)
+    options = dict(bits=6, mu=0.4, decay=decay, momentum=momentum)
+    halp = HALP([task.w], 0.05, unit="tensor", seed=7, **options)
+    reference = rule.Halp(
+        np.zeros(12), task.gradient, 0.05, 20, 0.4, 6, weight_decay=decay, momentum=momentum
+    )
+    clipped = 0
+    for step in range(60):
+        if step % 20 == 0:
+            halp.centre(task.closure(None))
+        seed = apscope.Draws(7, step).next()
+        words = np.array([random_integer(seed, i, 32) for i in range(12)])
+        below = copy.deepcopy(reference)
+        below.step(step % 5, 0.0)
+        negative = below.z < 0
+        reference.step(step % 5, np.where(negative, 2**32 - words - 0.5, words) / 2**32)
+        halp.step(task.closure(step % 5))
+        wanted = np.round(reference.z / reference.delta)
+        assert np.array_equal(np.round(halp._z[0].numpy() / halp.delta[0]), wanted), step
+        np.testing.assert_allclose(
+            task.w.detach().numpy(), reference.centre + reference.z, rtol=1e-5, atol=1e-6
+        )
+        clipped += (np.abs(wanted) >= 31).sum()
+    assert len(np.unique(wanted)) > 4 and clipped < 300
+
+
+def test_the_fp16_form_by_hand_bit_for_bit():
+    """NumPy's fp16 arithmetic; casts of fp32 numbers are the reference's with 13 random bits."""
+    rate, decay, momentum = (np.float32(x) for x in (0.03, 0.1, 0.8))
+    task = OneTensor(np.float32)
+    halp = HALP([task.w], float(rate), bits="fp16", decay=float(decay), momentum=float(momentum),
+                seed=7)  # fmt: skip
+
+    def cast(x, call):
+        seed = apscope.Draws(7, call).next()
+        words = [random_integer(seed, i, 13) for i in range(12)]
+        return rule.fp16_by_13_bits(x.astype(np.float32), np.array(words)).astype(np.float16)
+
+    def times(setting, x):  # An fp32 product of an fp16 number, then fp16, as PyTorch's.
+        return (setting * x.astype(np.float32)).astype(np.float16)
+
+    w, z, buffer, seen = np.zeros(12, np.float32), None, np.zeros(12, np.float16), []
+    for step in range(45):
+        if step % 15 == 0:
+            halp.centre(task.closure(None))
+            centre, z = w, np.zeros(12, np.float16)
+            full = task.gradient(centre, None).astype(np.float64)
+            cached = cast(float(rate) * (full + float(decay) * centre), 2**62 + step)
+        halp.step(task.closure(step % 5))
+        there = task.gradient(centre, step % 5).astype(np.float64)
+        v = cast(task.gradient(w, step % 5).astype(np.float64) - there, step)
+        v = (v.astype(np.float32) + decay * z.astype(np.float32)).astype(np.float16)
+        buffer = times(momentum, buffer) + times(rate, v) + cached
+        z = z - buffer
+        w = (centre.astype(np.float64) + z).astype(np.float32)
+        assert np.array_equal(task.w.detach().numpy(), w), step
+        seen.append(np.abs(task.gradient(w, None)).max())
+    assert buffer.dtype == z.dtype == np.float16 and seen[-1] < 0.2 * seen[0]
+
+
+def test_the_fp16_form_draws_and_saturates_as_the_reference():
+    rng = np.random.default_rng(1)
+    x = (rng.choice([-1, 1], 4000) * 2.0 ** rng.uniform(-28, 18, 4000)).astype(np.float32)
+    words = np.array([random_integer(5, i, 13) for i in range(x.size)])
+    drawn = _drawn_half(torch.from_numpy(x), 5).numpy()
+    assert np.array_equal(drawn, rule.fp16_by_13_bits(x, words))
+    with np.errstate(over="ignore"):
+        nearest = x.astype(np.float16)
+    assert np.abs(drawn).max() == 65504 and (drawn != nearest).mean() > 0.2
+
+
 def test_offsets_have_few_values_around_the_centre():
     task = Quadratics()
     halp = HALP(task.w, RATE, bits=4, mu=MU, seed=1)
@@ -142,10 +241,11 @@ def test_a_centre_without_a_gradient_stays():
     assert torch.equal(w.detach(), torch.ones(2, dtype=torch.float64))
 
 
-def test_a_resumed_run_has_the_same_bits(tmp_path):
+@pytest.mark.parametrize("bits", [5, "fp16"])
+def test_a_resumed_run_has_the_same_bits(tmp_path, bits):
     def made():
         task = Quadratics()
-        return task, HALP(task.w, RATE, bits=5, mu=MU, seed=3)
+        return task, HALP(task.w, RATE, bits=bits, mu=MU, momentum=0.5, seed=3)
 
     task, halp = made()
     halp.centre(task.closure(None))
@@ -166,7 +266,9 @@ def test_a_resumed_run_has_the_same_bits(tmp_path):
     with pytest.raises(ValueError, match="settings|not of"):
         HALP(other.w, RATE, bits=6, mu=MU, seed=3).load_state_dict(state["halp"])
     with pytest.raises(ValueError, match="centre"):
-        HALP(other.w[:1], RATE, bits=5, mu=MU, seed=3).load_state_dict(state["halp"])
+        HALP(other.w[:1], RATE, bits=bits, mu=MU, momentum=0.5, seed=3).load_state_dict(
+            state["halp"]
+        )
 
 
 def test_refusals():
@@ -179,6 +281,10 @@ def test_refusals():
         (ValueError, "unit", lambda: HALP([w], 0.1, unit="layer")),
         (ValueError, "bits", lambda: HALP([w], 0.1, bits=1)),
         (ValueError, "give bits", lambda: HALP([w], 0.1, bits=None, delta=0.1)),
+        (ValueError, "bits is fp16; give bits", lambda: HALP([w], 0.1, bits="fp16", delta=0.1)),
+        (TypeError, "bits='fp8'", lambda: HALP([w], 0.1, bits="fp8")),
+        (ValueError, "decay=-1 must be 0 or a number above 0", lambda: HALP([w], 0.1, decay=-1)),
+        (ValueError, "momentum=inf", lambda: HALP([w], 0.1, momentum=math.inf)),
         (RuntimeError, "no centre", lambda: HALP([w], 0.1).step(lambda: w.sum())),
     ]:
         with pytest.raises(error, match=words):

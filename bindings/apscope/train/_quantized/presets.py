@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+from ..._core import FloatFormat
 from .recipe import Recipe
 from .specs import Cast, LossScale, Sum, Weights
 
@@ -18,42 +22,45 @@ def _mixed_precision() -> Recipe:
     )  # fmt: skip
 
 
-def _fp8_training() -> Recipe:
-    drawn = Cast("e5m2", rounding="stochastic", overflow="ieee")
-    forward = Cast("e5m2", rounding="stochastic")
-    ends = Recipe(weight_update=Weights("fp16", "stochastic"))
+def _fp8(gradients: str, weights: str, about: str) -> Recipe:
+    """e5m2 in all six tensors, through fp16; `gradients` and `weights` are roundings."""
+    there = Cast("e5m2", overflow="ieee", through="fp16")
+    back = replace(there, rounding=gradients, random_bits=8)
+    update = Weights("fp16", weights)
+    ends = Recipe(weight_update=update)
     return Recipe(
-        input=forward, weight="e5m2", grad_output=drawn, grad_weight=drawn,
-        weight_update=Weights("fp16", "stochastic"),
-        loss_scale=LossScale(2.0**13, interval=2000, minimum=((0, 2.0**8),)),
-        where={"first": ends, "last": ends},
-        about="N. Mellempudi, S. Srinivasan, D. Das, B. Kaul, Mixed Precision Training With 8-bit "
-              "Floating Point, arXiv:1905.12334, of which the abstract was read: e5m2 for weights, "
-              "activations, errors and gradients, sums in fp32, fp16 master weights, enhanced loss "
-              "scaling, stochastic rounding. Recalled: which tensors are rounded stochastically "
-              "(here activations, errors and gradients, and the weights' update). The first and "
-              "last layer compute in fp32 as in Intel's FP8-Emulation-Toolkit. The minimum's "
-              "schedule is ours.",
+        input=there, weight=there, output=there, grad_output=back, grad_input=back,
+        grad_weight=back, weight_update=update, loss_scale=LossScale(2.0**16, interval=2000),
+        where={"first": ends, "last": ends}, about=about,
+    )  # fmt: skip
+
+
+def _fp8_training() -> Recipe:
+    return _fp8(
+        "stochastic_normal", "stochastic_normal",
+        "N. Mellempudi, S. Srinivasan, D. Das, B. Kaul, Mixed Precision Training With 8-bit "
+        "Floating Point, arXiv:1905.12334, as the first author's IntelLabs/FP8-Emulation-Toolkit "
+        "(fcd26e9a, training method direct) emulates it. e5m2: weights, inputs and outputs of "
+        "layers to nearest, the gradients of all three stochastically. fp32 numbers become fp16 "
+        "first, so they are rounded twice; subnormal numbers always go to nearest; overflows are "
+        "infinite. fp16 master weights, rounded stochastically after the optimizer's step; a "
+        "dynamic loss scale; first and last layer fp32, as in its ResNet example. Different here: "
+        "its random words, fp16 weights of norms (fp32 here) and a bias's gradient (fp32 there). "
+        "The paper's minimum of the loss scale is not in it: LossScale(minimum=...).",
     )  # fmt: skip
 
 
 def _fp8_training_nearest() -> Recipe:
-    forward, drawn = Cast("e5m2"), Cast("e5m2", overflow="ieee")
-    ends = Recipe(weight_update=Weights("fp16", "nearest"))
-    return Recipe(
-        input=forward, weight="e5m2", grad_output=drawn, grad_weight=drawn,
-        weight_update=Weights("fp16", "nearest"), loss_scale=_fp8_training().loss_scale,
-        where={"first": ends, "last": ends},
-        about="fp8_training with every rounding to nearest, for comparison.",
-    )  # fmt: skip
+    return _fp8(
+        "ties_to_even", "nearest", "fp8_training with every rounding to nearest, for comparison."
+    )
 
 
-def _hfp8(forward: str, reading: str) -> Recipe:
-    there = Cast(forward)
+def _hfp8(forward: Cast, reading: str) -> Recipe:
     back = Cast("e5m2", overflow="ieee")
     half = Sum("e6m9", order="chunked:64")
     return Recipe(
-        input=there, weight=there, grad_output=back, accumulate=half,
+        input=forward, weight=forward, grad_output=back, accumulate=half,
         weight_update=Weights("e6m9", "stochastic"),
         loss_scale=LossScale(2.0**10, interval=2000),
         where={"last": Recipe(
@@ -64,8 +71,37 @@ def _hfp8(forward: str, reading: str) -> Recipe:
               "Neural Networks, NeurIPS 2019, of which the abstract was read. Forward 1-4-3 with "
               f"bias 11, {reading}; backward 1-5-2; sums in 16-bit 1-6-9, here the IEEE-like "
               "`e6m9`, which is `dlfloat16` between 2^-30 and 2^32. Recalled: chunks of 64, the "
-              "range of 1-4-3 (which fits neither reading exactly), the last layer in 16 bits, the "
-              "loss scale, that weights are kept in 16 bits with stochastic rounding.",
+              "range of 1-4-3, the last layer in 16 bits, the loss scale, that weights are kept "
+              "in 16 bits with stochastic rounding.",
+    )  # fmt: skip
+
+
+def _hfp8_flush() -> Recipe:
+    f = FloatFormat(exponent_bits=5, mantissa_bits=3, bias=26)  # The largest value is 30.
+    return _hfp8(
+        Cast(f, overflow="propagate", flush_below=2.0**-11),
+        "from 2^-11 to 30, as Google's AQT has it: 16 exponents of normal numbers and a zero, so "
+        "257 values; a significand of three bits is rounded first, then what is below 2^-11 "
+        "becomes 0, and infinities pass",
+    )
+
+
+def _ibm8() -> Recipe:
+    half, stored = Cast("e6m9"), Weights("e6m9", "stochastic")
+    inner: dict[str, Any] = dict.fromkeys(("weight", "grad_output", "grad_weight"), "e5m2")
+    inner["weight_update"] = stored
+    return Recipe(
+        input="e5m2", **inner, loss_scale=LossScale(1000.0, dynamic=False),
+        where={
+            "first": Recipe(input=half, **inner),
+            "last": Recipe(input="e5m2", output=half, **inner),
+        },
+        about="N. Wang et al., Training Deep Neural Networks with 8-bit Floating Point Numbers, "
+              "NeurIPS 2018, as QPyTorch's example IBM8 (01d353e1) has it, which is not the "
+              "authors': 1-5-2 to nearest for activations, errors, weights and their gradients, "
+              "1-6-9 for the images and the last layer's output, weights kept in 1-6-9 with "
+              "stochastic rounding, a constant loss scale of 1000, fp32 sums. Different here: the "
+              "momentum is fp32 (1-6-9 with stochastic rounding there).",
     )  # fmt: skip
 
 
@@ -160,8 +196,10 @@ _PRESETS = {
     "mixed_precision": _mixed_precision,
     "fp8_training": _fp8_training,
     "fp8_training_nearest": _fp8_training_nearest,
-    "hfp8": lambda: _hfp8("hfp8_forward", "all exponents normal: from 1.125 2^-11 to 30"),
-    "hfp8_subnormals": lambda: _hfp8("e4m3b11fnuz", "with subnormals: from 2^-13 to 30"),
+    "hfp8": lambda: _hfp8(Cast("hfp8_forward"), "all exponents normal: from 1.125 2^-11 to 30"),
+    "hfp8_subnormals": lambda: _hfp8(Cast("e4m3b11fnuz"), "with subnormals: from 2^-13 to 30"),
+    "hfp8_flush": _hfp8_flush,
+    "ibm8": _ibm8,
     "mxfp8": lambda: _mx("mxfp8_e4m3", "mxfp8_e4m3", _OCP + "MXFP8 with e4m3fn elements in all "
                                                             "three products."),
     "mxfp4": lambda: _mx("mxfp4", "mxfp4", _OCP + "MXFP4 in all three products."),
@@ -193,8 +231,8 @@ def recipes() -> dict[str, Recipe]:
     dict
         Name -> recipe; its `about` names the source and the parts that are only recalled. The three
         of Transformer Engine's format HYBRID and its block scaling are ``te_delayed``,
-        ``te_current`` and ``te_blockwise``; the two readings of HFP8's forward format ``hfp8`` and
-        ``hfp8_subnormals``. Methods that are not a choice of formats by layer (adaptive loss
+        ``te_current`` and ``te_blockwise``; the three readings of HFP8's forward format ``hfp8``,
+        ``hfp8_subnormals`` and ``hfp8_flush``. Methods that are not a choice of formats by layer (adaptive loss
         scaling, unit scaling, HALP, double sampling, multipoint weights, FracTrain) are in
         `apscope.train` under other names.
     """

@@ -11,7 +11,7 @@ from ..._arrays.projection import Projection
 from ..._core import BlockFormat, FloatFormat
 from ..._schemes.scheme import Scheme, as_scheme
 from ..._text import plain_number
-from ...torch._weights import UPDATES
+from ...torch._weights import STOCHASTIC_NORMAL, UPDATES
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,13 @@ class Cast:
         ``nvfp4``, is the block format.
     rounding, overflow, random_bits
         For the elements, as for `apscope.Projection`, but an overflow saturates by default; a
-        scheme has its own keys instead.
+        scheme has its own keys instead. A float format has the rounding ``stochastic_normal`` too:
+        ``stochastic``, but magnitudes below its smallest normal number go to nearest, ties to even.
+    through : FloatFormat or str, optional
+        For a float format: the operand is first rounded to this format, to nearest, ties to even,
+        with the same overflow.
+    flush_below : float, optional
+        For a float format: a result whose magnitude is below this number becomes a zero.
     tile : (int, int), optional
         For a block format: rows and columns of a block of the matrix that shares a scale, instead
         of runs along the product's sum. Tiles at the edge are padded with zeros.
@@ -50,9 +56,12 @@ class Cast:
     random_bits: int = 32
     tile: tuple[int, int] | None = None
     hadamard: bool = False
+    through: Any = None
+    flush_below: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "format", _format(self.format))
+        self._check_float_parts()
         if self.kind == "scheme":
             if (self.rounding, self.overflow, self.random_bits) != (
                 "ties_to_even",
@@ -63,7 +72,7 @@ class Cast:
                     f"rounding={self.rounding!r}, overflow={self.overflow!r} of the scheme "
                     f"{self.format}: give them as its own keys"
                 )
-        else:
+        elif self.rounding != STOCHASTIC_NORMAL:
             object.__setattr__(self, "rounding", self.projection.rounding)
         if isinstance(self.format, FloatFormat) and not self.format.fits_fp32:
             raise ValueError(
@@ -77,6 +86,21 @@ class Cast:
             if self.kind != "blocks":
                 raise ValueError(f"tile={self.tile} needs a block format, not {self.format}")
 
+    def _check_float_parts(self) -> None:
+        """Raises an error for a rounding, `through` or `flush_below` that cannot be."""
+        parts = {
+            f"rounding={STOCHASTIC_NORMAL!r}": self.rounding == STOCHASTIC_NORMAL,
+            f"through={self.through}": self.through is not None,
+            f"flush_below={self.flush_below}": self.flush_below is not None,
+        }
+        for part, given in parts.items():
+            if given and self.kind != "float":
+                raise ValueError(f"{part} needs a float format, not {self.format}")
+        if self.through is not None:
+            object.__setattr__(self, "through", as_format(self.through))
+        if self.flush_below is not None and not 0 < self.flush_below < float("inf"):
+            raise ValueError(f"flush_below={self.flush_below} must be a positive and finite number")
+
     @property
     def kind(self) -> str:
         """``float``, ``blocks`` or ``scheme``."""
@@ -86,8 +110,9 @@ class Cast:
 
     @property
     def projection(self) -> Projection:
-        """The rounding of its elements."""
-        return Projection(self.rounding, overflow=self.overflow, random_bits=self.random_bits)
+        """The rounding of its elements, of normal numbers for ``stochastic_normal``."""
+        rounding = "stochastic" if self.rounding == STOCHASTIC_NORMAL else self.rounding
+        return Projection(rounding, overflow=self.overflow, random_bits=self.random_bits)
 
     @property
     def draws(self) -> bool:
@@ -109,6 +134,10 @@ class Cast:
             words.append(f"overflow {self.overflow}")
         if self.hadamard:
             words.append("Hadamard")
+        if self.through is not None:
+            words.append(f"through {self.through}")
+        if self.flush_below is not None:
+            words.append(f"0 below {plain_number(self.flush_below)}")
         return " ".join(words)
 
 
@@ -193,7 +222,7 @@ class Weights:
     Parameters
     ----------
     format : FloatFormat, str or dtype
-    update : {"nearest", "stochastic", "kahan", "residual"}
+    update : {"nearest", "stochastic", "stochastic_normal", "kahan", "residual"}
 
     Raises
     ------

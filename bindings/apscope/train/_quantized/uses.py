@@ -17,6 +17,7 @@ from ..._arrays.casts import quantize
 from ..._core import stream_seed
 from ..._text import count_of
 from ...torch._states import check_state
+from ...torch._weights import STOCHASTIC_NORMAL, stochastic_normal
 from .._exchanger import STATE, Exchanger
 from .specs import Cast
 from .transforms import hadamard, in_tiles, with_block
@@ -124,7 +125,7 @@ class Use:
             how["seed"] = self._words.next(training)
         y: torch.Tensor
         if cast.kind == "float":
-            y = quantize(x, cast.format, **how)
+            y = _float_cast(cast, x, how)
         elif cast.tile is None:
             y = quantize_blocks(x, cast.format, axis=axis, **how)
         else:
@@ -186,6 +187,17 @@ class Use:
         """Continues from another use's memory."""
         self._memory.clear()
         self._left = {int(phase): memory for phase, memory in state.items()}
+
+
+def _float_cast(cast: Cast, x: torch.Tensor, how: dict[str, Any]) -> torch.Tensor:
+    """The cast to a float format; `how` has the projection and the seed."""
+    if cast.through is not None:
+        x = quantize(x, cast.through, overflow=cast.overflow)
+    rounding = stochastic_normal if cast.rounding == STOCHASTIC_NORMAL else quantize
+    y: torch.Tensor = rounding(x, cast.format, **how)
+    if cast.flush_below is not None:
+        y = torch.where(y.abs() < cast.flush_below, torch.zeros_like(y).copysign(y), y)
+    return y
 
 
 def _check_scheme(name: str, role: str, cast: Cast) -> None:
