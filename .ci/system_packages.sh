@@ -23,8 +23,7 @@ need_python 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Pyt
 if command -v dpkg-query >/dev/null; then
     # Runs the report in its tests, which are skipped without it, so it is optional.
     ((EUID != 0)) || need_command chromium chromium
-    for package in libmpfr-dev libboost-dev libre2-dev libxtensor-dev nlohmann-json3-dev \
-        libgtest-dev libbenchmark-dev; do
+    for package in libmpfr-dev libboost-dev libre2-dev libxtensor-dev nlohmann-json3-dev libgtest-dev; do
         need_package "$package"
     done
 else

@@ -54,6 +54,7 @@ __all__ = [
     "Residual",
     "FFTSparse",
     "IntegerAllReduce",
+    "OkTopk",
     "PowerSGD",
     "RandomK",
     "THC",
@@ -454,6 +455,9 @@ class IntegerAllReduce(Scheme):
         sum_overflow: str = "wrap",
         random_bits: int = 32,
     ) -> None: ...
+
+class OkTopk(Scheme):
+    def __init__(self, *, keep: float = 0.01, warmup: int = 512, threshold_period: int = 32, region_period: int = 64) -> None: ...
 
 class PowerSGD(Scheme):
     def __init__(self, *, rank: int = 2) -> None: ...

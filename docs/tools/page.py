@@ -80,6 +80,11 @@ def wrapped(text: str) -> str:
     )
 
 
+def ratio(value: float) -> str:
+    """A quotient of speeds, as a fraction of 1 where it is small."""
+    return f"{value:.2f}" if value >= 0.1 else f"1/{1 / value:.0f}"
+
+
 def span(values: Iterable[float], say: Callable[[float], str] = "{:.2g}".format) -> str:
     """The least and the largest of some figures that are not NaN."""
     values = [value for value in values if value == value]

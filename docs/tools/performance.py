@@ -32,13 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
             if r["gb_per_s"]
             else f"{r['ns_per_operation']:.2f} ns an operation"
         )
-        ratio = (
-            ""
-            if r["ratio"] is None
-            else f"{r['ratio']:.2f}"
-            if r["ratio"] >= 0.1
-            else f"1/{1 / r['ratio']:.0f}"
-        )
+        ratio = "" if r["ratio"] is None else page.ratio(r["ratio"])
         cells.append((*job, f"{r['ns']:.3f}", rate, ratio, r["floor"]))
     head = (
         f"{m['processor']}, {m['processors']} processors, {m['simd']}, NumPy {m['numpy']}, "

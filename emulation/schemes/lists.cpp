@@ -123,7 +123,8 @@ std::vector<std::string> all_schemes() {
                              "powersgd",
                              "thc",
                              "integer_allreduce:bits=8",
-                             "zero_blocks"})
+                             "zero_blocks",
+                             "ok_topk:warmup=0"})
         specs.emplace_back(spec);
     std::set<std::string> known;
     for (std::string& spec : specs) {

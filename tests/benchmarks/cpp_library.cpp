@@ -1,12 +1,11 @@
-// The cost of a call of the C++ library compared with the rule that it runs: one number at a time,
-// and arrays.
+// The cost of a call of the C++ library for one number, compared with the rule that it runs;
+// peers.cpp times arrays.
 #include <apscope/apscope.h>
 #include <benchmark/benchmark.h>
 
 #include <vector>
 
 #include "core/rounding.h"
-#include "emulation/cast/quantize.h"
 
 namespace {
 
@@ -56,30 +55,6 @@ void rule_one(benchmark::State& state) {
     name_it(state, projection);
 }
 BENCHMARK(rule_one)->DenseRange(0, 2);
-
-void quantizer_array(benchmark::State& state) {
-    const Quantizer q(format("e4m3"));
-    const std::vector<float> x = numbers(static_cast<std::size_t>(state.range(0)));
-    std::vector<float> y(x.size());
-    for (auto _ : state) {
-        q(x, y);
-        benchmark::ClobberMemory();
-    }
-    state.SetItemsProcessed(state.iterations() * state.range(0));
-}
-BENCHMARK(quantizer_array)->Arg(1)->Arg(64)->Arg(4096)->Arg(1 << 20);
-
-void folders_array(benchmark::State& state) {
-    const FloatFormat f = format("e4m3");
-    const std::vector<float> x = numbers(static_cast<std::size_t>(state.range(0)));
-    std::vector<float> y(x.size());
-    for (auto _ : state) {
-        detail::quantize(x, y, f, {});
-        benchmark::ClobberMemory();
-    }
-    state.SetItemsProcessed(state.iterations() * state.range(0));
-}
-BENCHMARK(folders_array)->Arg(1)->Arg(64)->Arg(4096)->Arg(1 << 20);
 
 }  // namespace
 

@@ -182,7 +182,8 @@ class OkTopk:
         size = np.abs(total)
         if t % self.every_threshold == 0 or t == self.dense_steps:
             kept = largest_indices(total, self.k)
-            self.world = kth_largest(size[size > 0], self.k)
+            # Without any sum 0, an assumption: the next steps may then have a result.
+            self.world = kth_largest(size[size > 0], self.k) if total.any() else F(0)
             return kept, int((total != 0).sum())
         kept = np.flatnonzero(size > self.world)
         self.world = adjusted(self.world, len(kept), self.k, 2 / 3, 4 / 3, 1.008)

@@ -22,7 +22,7 @@ EVEN = (
 UNEVEN = ("code_sum", "vote")
 #: Schemes that choose what they send: a block of zeros takes no bits, so all are counted for the
 #: blocks with noise, of which the error is.
-CHOOSING = ("top_k", "random_k", "fft_sparse", "zero_blocks")
+CHOOSING = ("top_k", "ok_topk", "random_k", "fft_sparse", "zero_blocks")
 
 
 def limits_of(results: Any) -> dict[str, Known]:
@@ -100,6 +100,8 @@ def _kind(spec: str, topology: str) -> str:
         return ""  # the codes enter unrounded, and the sum may have another width
     if first == "own:two_phase" and "birder" in spec and "group=" in spec:
         return ""  # its volume is that between nodes
+    if first == "own:two_phase" and "ok_topk" in spec:
+        return "uneven"
     exact = "own=exact" in keys  # the owner's row is not sent
     if first == "reduce_scatter":
         return "" if exact else "up"

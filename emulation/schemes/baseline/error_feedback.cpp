@@ -46,7 +46,11 @@ SchemeParts with_errors(const SchemeParts& inner, double decay) {
                          decay](const State& state, const Place& place, std::span<double> x,
                                 std::size_t worker) {
         if (inner) inner(state, place, x, worker);
-        add_errors(piece_of(state.of<Errors>().rows.at(worker), place, x.size()), decay, x);
+        // A caller's function inside may have removed rows, and those without elements are not
+        // named to it.
+        const Rows& errors = state.of<Errors>().rows;
+        if (worker < errors.size()) add_errors(piece_of(errors[worker], place, x.size()), decay, x);
+        else check_length(0, place.size);
     };
     memory.update = [inner = inner.memory.update](const TrainingStep& step, State& state,
                                                   const Place& place, const Exchange& e) {

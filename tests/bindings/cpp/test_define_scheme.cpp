@@ -357,6 +357,19 @@ TEST(CppDefineScheme, ValuesThatAreNotFiniteBypassIt) {
     EXPECT_EQ(e.reduced[1], std::numeric_limits<double>::infinity());
 }
 
+// Functions get the memory as named rows, without those that have no elements, and may remove rows.
+TEST(CppDefineScheme, FunctionsMayRemoveAnInnerSchemesMemory) {
+    SchemeFunctions parts;
+    parts.compensate = [](const SchemeStep&, Memory& memory, Rows&) { memory = {{"own", {1}}}; };
+    define_scheme("forgets", parts);
+    const std::vector<std::span<const float>> none(2);
+    Memory memory;
+    EXPECT_TRUE(exchange("error_feedback(forgets)", none, {}, memory).reduced.empty());
+    EXPECT_EQ(memory["own"], Row{1});
+    EXPECT_EQ(error_of([] { exchanged("error_feedback(forgets)"); }),
+              "the state has a row of 0 elements for a tensor of 4");
+}
+
 TEST(CppDefineScheme, ThreadsDefineAndUseAtOnce) {
     define_scheme("changing", signs(1.0));
     std::atomic<int> wrong = 0;

@@ -138,6 +138,7 @@ OWN = {  # topology, and bytes that a rank sends
     "integer_allreduce": ("code_sum", 7 / 4 * 4 * N + 7 / 4 * N / 256),
     "onebit_adam": ("own:two_phase", 7 / 4 * N / 8 + 7 * 8),
     "birder": ("own:two_phase", 7 / 4 * N / 8),
+    "ok_topk": ("own:two_phase", 7 / 4 * 4 * N),
     "fp8_two_shot:e4m3fn": ("own:two_phase", 7 / 4 * N + 7 * 8),
     "fp8_two_shot:e4m3fn,group=256": ("own:two_phase", 7 / 4 * (N + 4 * N / 256)),
     "quickreduce:int8": ("own:two_phase", 7 / 4 * 8.5 * PADDED / 8),
