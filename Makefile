@@ -28,12 +28,12 @@ help:
 	@echo "make lint        checks of the sources: layout, floors, clang-format, biome (JavaScript), ruff, mypy"
 	@echo "make tidy        clang-tidy on the C++ sources that changed since main; ALL=1: on all, half an hour"
 	@echo "make sanitize    the C++ tests and quick Python tests under the address and undefined-behaviour sanitizers, the C++ tests under the thread sanitizer; ONLY=asan, tsan"
-	@echo "make fuzz        readers of files, names, specs, dumps and results under libFuzzer, 30 minutes each, and generated calls; MINUTES=N, TARGETS=NAMES, EXAMPLES=N"
+	@echo "make fuzz        readers of files, names, specs, dumps and results under libFuzzer, 30 minutes each, and generated calls of Python and C++; MINUTES=N, TARGETS=NAMES, EXAMPLES=N"
 	@echo "make format      write sources as make lint wants them"
 	@echo "make package     build the sdist and the wheel into build/package/ and test them in a new environment; also the C++ library"
 	@echo "make cuda        compile the CUDA library and module, with NVIDIA's compiler from PyPI if there is no nvcc; ARCHITECTURES='80;90'"
 	@echo "make portable    one program by g++, Clang, libc++, for aarch64 and WebAssembly: whose outputs must be equal; BUILDS='clang aarch64'"
-	@echo "make benchmark   the kernels under Google Benchmark, the Python calls under pytest-benchmark, briefly"
+	@echo "make benchmark   the kernels and the C++ library's casts under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs that are outdated, recorded in docs/conformance.md; MINUTES=N: start none after N"
 	@echo "make faults      every command with a kill or an error at every system call that writes; part of make exhaustive"
 	@echo "make extending   execute the examples of docs/extending.md on copies of the tree; NAMES='format column'"
@@ -143,7 +143,7 @@ portable: .stamps/installed
 sanitize: .stamps/installed
 	@for preset in $(or $(ONLY),asan tsan); do JOBS=$(JOBS) .ci/sanitize.sh $$preset || exit 1; done
 
-# Clang's fuzzer, and atheris for what is Python.
+# Clang's fuzzer, and atheris for what is Python; calls of the C++ library under g++'s sanitizers.
 .stamps/fuzz: .stamps/installed
 	@PYTHON=$(PYTHON) .ci/system_packages.sh clang-16 libclang-rt-16-dev
 	@$(VENV)/python .ci/requirements.py fuzz | $(VENV)/python -m pip install --quiet --requirement /dev/stdin
@@ -152,6 +152,8 @@ sanitize: .stamps/installed
 fuzz: .stamps/fuzz
 	@cmake --preset fuzz --log-level=WARNING && cmake --build --preset fuzz --parallel $(JOBS) -- --quiet
 	@tests/fuzz/run.sh $(or $(MINUTES),30) $(TARGETS)
+	@cmake --preset asan --log-level=WARNING && cmake --build build/asan --parallel $(JOBS) --target apscope_generated_calls -- --quiet
+	@UBSAN_OPTIONS=print_stacktrace=1 build/asan/tests/bindings/cpp/apscope_generated_calls --seed $$RANDOM --seconds $$((60 * $(or $(MINUTES),30)))
 	@APSCOPE_EXAMPLES=$(or $(EXAMPLES),20) $(VENV)/python -m pytest -q --numprocesses $(JOBS) --dist worksteal tests/python/generated
 
 format: .stamps/lint

@@ -194,6 +194,7 @@ std::string BlockFormat::name() const {
     if (text.empty() && is_bfp(*this)) {
         text = "bfp:" + std::to_string(element.storage_bits()) + ":" + std::to_string(block_size);
         base.rule = ScaleRule::floor;
+        base.nonfinite = BlockNonfinite::apart;
     } else if (text.empty()) {
         text = "blocks:" +
                (twos_complement ? "int" + std::to_string(element.storage_bits()) : element.name());

@@ -30,7 +30,8 @@ def times(program: Path, repetitions: int, longest: int) -> dict[tuple[str, ...]
     words = [str(program), *(f"--benchmark_{key}={value}" for key, value in options.items())]
     runs: dict[tuple[str, ...], dict[int, list[float]]] = {}
     done = subprocess.run(words, stdout=subprocess.PIPE, check=True, text=True)
-    for run in json.loads(done.stdout)["benchmarks"]:
+    all_runs = json.loads(done.stdout)["benchmarks"]
+    for run in sorted(all_runs, key=lambda r: (r["family_index"], r["per_family_instance_index"])):
         if run["run_type"] != "iteration":
             continue
         cast, count = run["run_name"].split("/")[:2]

@@ -146,7 +146,8 @@ def rows_of(folder: Path) -> pd.DataFrame:
         last = len(told["loss"]) - 1
         found += [
             {
-                "task": told["task"], "model": "", "scheme": told["title"], "seed": told["seed"],
+                "task": told["task"], "model": "", "scheme": told["title"], "topology": "",
+                "seed": told["seed"],
                 "step": step,
                 "loss": loss, "skipped": step in told["skipped"],
                 "validation_loss": told["validation_loss"] if step == last else math.nan,

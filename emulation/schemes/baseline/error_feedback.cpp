@@ -49,8 +49,7 @@ SchemeParts with_errors(const SchemeParts& inner, double decay) {
         // A caller's function inside may have removed rows, and those without elements are not
         // named to it.
         const Rows& errors = state.of<Errors>().rows;
-        if (worker < errors.size())
-            add_errors(piece_of(errors[worker], place, x.size()), decay, x);
+        if (worker < errors.size()) add_errors(piece_of(errors[worker], place, x.size()), decay, x);
         else check_length(0, place.size);
     };
     memory.update = [inner = inner.memory.update](const TrainingStep& step, State& state,

@@ -134,7 +134,7 @@ TEST(CppPrinting, AFormatPrintsANameThatIsRead) {
     EXPECT_EQ(printed(format("float8_e4m3fn")), "e4m3fn");
     for (const char* name : {"bf16", "e4m3", "e5m10b20", "binary8p3se"})
         EXPECT_EQ(format(printed(format(name))), format(name)) << name;
-    for (const char* name : {"mxfp4", "nvfp4", "bfp:8:16"})
+    for (const char* name : {"mxfp4", "nvfp4", "bfp:8:16", "bfp:8:16,nonfinite=torchao"})
         EXPECT_EQ(block_format(printed(block_format(name))), block_format(name)) << name;
 }
 

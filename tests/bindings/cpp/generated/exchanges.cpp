@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -188,7 +189,7 @@ void one_tensor(Draw& draw) {
                         spec + ": a message of another length");
         } catch (const Own&) {}
         if (draw.one_in(3)) disturb(draw, memory);
-        ++inputs.step;
+        if (inputs.step < std::numeric_limits<std::int64_t>::max()) ++inputs.step;
         ++inputs.index;
         rows = rows_of(draw, workers, length);
     }
@@ -271,13 +272,14 @@ void training(Draw& draw) {
         }
         if (draw.one_in(4)) {
             disturb(draw, step);
-            const bool was_refused = refused([&] {
-                try {
-                    (void)exchange.run(step, 1);
-                } catch (const Own&) {}
-            });
-            if (was_refused) return;  // the two exchanges no longer are at the same step
-            alone.set_memory(exchange.memory());
+            try {
+                const bool was_refused = refused([&] { (void)exchange.run(step, 1); });
+                require(refused([&] { (void)alone.run(step, 1); }) == was_refused,
+                        spec + ": the same step was refused once");
+                if (was_refused) return;
+            } catch (const Own&) {
+                return;
+            }
         }
         if (draw.one_in(3)) {
             std::map<std::string, Memory> memory = exchange.memory();
