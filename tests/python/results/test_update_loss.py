@@ -27,7 +27,7 @@ def trained(path, workers=8, runs=((0, 32), (40, 47)), sizes=(700, 33, 5), **opt
     """A trace of finite gradients of several layers, apart in size by factors of a thousand."""
     steps = {}
     for step in (step for run in runs for step in range(*run)):
-        random, steps[step] = np.random.default_rng([5, step]), {}
+        random, steps[step] = np.random.default_rng([6, step]), {}
         for place, size in enumerate(sizes):
             scale = 1000.0 ** (place - 1) * 2.0 ** (np.arange(size) % 11)
             x = scale * random.normal(0.2, 1.0, (workers, size))
@@ -50,6 +50,10 @@ def trained(path, workers=8, runs=((0, 32), (40, 47)), sizes=(700, 33, 5), **opt
 def test_it_is_that_of_a_training(tmp_path, scheme, topology):
     trace = trained(tmp_path / "t")
     results = apscope.replay(trace, scheme, topology=topology, persistence=True)
+    # A training's loss for LARS is the mean over layers, which is another number where the result
+    # of a layer is 0 over a window.
+    table = results.persistence
+    assert (table.loc[table["steps"] == 3, "sum_squared_result"] > 0).all()
     wanted = of_trace(apscope.open_trace(trace), scheme, topology)
     for optimizer in OPTIMIZERS:
         table = results.summary(optimizer=optimizer)
