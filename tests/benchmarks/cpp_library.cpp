@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "core/philox.h"
 #include "core/rounding.h"
 
 namespace {

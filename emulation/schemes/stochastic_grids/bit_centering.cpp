@@ -106,7 +106,9 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
     const FloatGrid fp32{parse_format("fp32"), {RoundingMode::ties_to_even, Overflow::saturate}};
     const auto begin = [](State& state, std::size_t, std::size_t size) {
         Memory& memory = state.of<Memory>();
-        if (memory.age == 0) memory.centre = std::make_shared<Row>(size);
+        // A state does not keep a centre without elements.
+        if (memory.age == 0 || (size == 0 && !memory.centre))
+            memory.centre = std::make_shared<Row>(size);
         else check_length(memory.centre ? memory.centre->size() : 0, size);
     };
     const auto select = [bits, mu](const Selection& s) {

@@ -161,4 +161,11 @@ TEST(CppCost, AnAllToAllOnNodes) {
     EXPECT_THROW((void)network_of("nvlink4", "token_ring"), std::invalid_argument);
 }
 
+TEST(CppExchange, BitCenteringOfATensorWithoutElements) {
+    const std::vector<std::span<const float>> none(2);
+    Memory memory;
+    for (int step = 0; step < 3; ++step)
+        EXPECT_TRUE(exchange("bit_centering", none, {.step = step}, memory).reduced.empty());
+}
+
 }  // namespace
