@@ -133,6 +133,19 @@ Row sums_of_regions(const Inputs& x, const Row& thresholds, const Starts& starts
     return sums;
 }
 
+// Makes the rows that a memory does not have yet. A caller's function may have changed the memory
+// since the last call. Throws std::invalid_argument if it does not fit the tensor.
+void complete(Memory& memory, std::size_t workers, std::size_t size) {
+    memory.residual.resize(workers, Row(size, 0.0));
+    for (const Row& row : memory.residual) check_length(row.size(), size);
+    memory.local.resize(workers, 0.0);
+    memory.starts.resize(workers - 1, size);
+    if (!std::ranges::is_sorted(memory.starts) ||
+        std::ranges::any_of(memory.starts, [=](std::size_t start) { return start > size; }))
+        throw std::invalid_argument("the state's 'starts' must ascend and be at most " +
+                                    std::to_string(size) + ", the tensor's length");
+}
+
 // The least magnitude that is chosen and is not 0; 0 if there is none.
 float least_of(const Row& sums, const Cutoff& last) {
     double least = 0.0;
@@ -159,6 +172,7 @@ struct OkTopk {
     }
     Found sparse(const Inputs& x, Memory& memory) const {
         const std::size_t n = x[0].size(), kept = kept_of(n, keep);
+        complete(memory, x.size(), n);
         const auto k = static_cast<double>(kept);
         const auto is_due = [&](long period) {
             return memory.steps % period == 0 || memory.steps == warmup;
@@ -208,21 +222,11 @@ struct OkTopk {
     }
 };
 
-void begin(State& state, std::size_t workers, std::size_t size) {
-    Memory& memory = state.of<Memory>();
-    memory.residual.resize(workers, Row(size, 0.0));
-    for (const Row& row : memory.residual) check_length(row.size(), size);
-    memory.local.resize(workers, 0.0);
-    memory.starts.resize(workers - 1, size);
-    if (!std::ranges::is_sorted(memory.starts) ||
-        std::ranges::any_of(memory.starts, [=](std::size_t start) { return start > size; }))
-        throw std::invalid_argument("the state's 'starts' must ascend and be at most " +
-                                    std::to_string(size) + ", the tensor's length");
-}
-
 void add_residual(const State& state, const Place& place, std::span<double> x, std::size_t w) {
     constexpr double limit = std::numeric_limits<float>::max();
-    const std::span<const double> r = piece_of(state.of<Memory>().residual.at(w), place, x.size());
+    const Rows& residual = state.of<Memory>().residual;
+    if (w >= residual.size()) return check_length(0, place.size);
+    const std::span<const double> r = piece_of(residual[w], place, x.size());
     for (std::size_t i = 0; i < x.size(); ++i)
         x[i] = static_cast<float>(std::clamp(x[i] + r[i], -limit, limit));
 }
@@ -259,6 +263,7 @@ void reduce(const SentPieces& s, Row& sum) {
 }
 
 void keep_residual(State& state, const Exchange& e) {
+    complete(state.of<Memory>(), e.sent.size(), e.reduced[0].size());
     Rows& residual = state.of<Memory>().residual;
     for (std::size_t w = 0; w < residual.size(); ++w) {
         const Row &x = e.intended[w], &sent = e.sent[w].values;
@@ -282,7 +287,8 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
                       .phase2_width = 0.0},
         .run = whole_row,
         .choice = {.select = [how](const Selection& s) { return how.select(s); }},
-        .memory = {.begin = begin,
+        .memory = {.begin = [](State& state, std::size_t workers,
+                               std::size_t size) { complete(state.of<Memory>(), workers, size); },
                    .compensate = add_residual,
                    .update =
                        [how](const TrainingStep&, State& state, const Place&, const Exchange& e) {

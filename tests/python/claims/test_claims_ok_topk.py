@@ -201,7 +201,25 @@ def test_the_volume_is_that_of_both_phases(tmp_path):
     assert np.allclose(frame.volume, (frame.wire_bits / 2 + agreed) / (32 * 500), rtol=1e-12)
 
 
-def test_a_state_with_wrong_regions_is_refused():
-    state = {"starts": np.array([9.0, 3.0])}
-    with pytest.raises(ValueError, match="'starts' must ascend and be at most 12"):
-        apscope.exchange(SPARSE, np.ones((3, 12), np.float32), state=state)
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({"starts": [9.0, 3.0]}, "'starts' must ascend and be at most 12"),
+        ({"starts": [9.0, 13.0]}, "'starts' must ascend and be at most 12"),
+        ({"residual/0": [1.0]}, "a row of 1 elements for a tensor of 12"),
+    ],
+)
+def test_a_memory_that_does_not_fit_is_refused(row, sentence):
+    """As a state, and changed by a function of the caller within the step."""
+
+    def change(step, state, x):
+        state.update(changed)
+        return x
+
+    changed = {name: np.array(values) for name, values in row.items()}
+    g = np.ones((3, 12), np.float32)
+    with pytest.raises(ValueError, match=sentence):
+        apscope.exchange(SPARSE, g, state=changed)
+    made = apscope.schemes.define("ok_topk_changed", SPARSE, compensate=change)
+    with pytest.raises(ValueError, match=sentence):
+        apscope.exchange(made.spec, g)
