@@ -187,6 +187,9 @@ const SchemeDefinition* definition_of(std::string_view name) {
 }
 
 [[noreturn]] void refuse_scheme(std::string_view name, const MadeSchemes* made) {
+    if (made != nullptr && made->find(name) != nullptr)
+        refuse("scheme '" + std::string(name) +
+               "' is made of functions and takes no format, keys or parentheses");
     const std::span<const SchemeDefinition> definitions = scheme_definitions();
     std::string meant = scheme_hint(name);
     if (meant.empty()) meant = meant_by(name, definitions);

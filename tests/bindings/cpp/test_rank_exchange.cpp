@@ -178,6 +178,9 @@ TEST(CppRankExchange, RefusesWhatNeedsAllRows) {
         "scheme 'aps:e4m3' with topology 'ring' encodes a worker's row with the others, which "
         "a rank alone does not have; use TrainingExchange, or topology two_phase if the scheme "
         "allows it");
+    EXPECT_EQ(refusal("terngrad", "two_phase"),
+              "scheme 'terngrad' with topology 'two_phase' encodes a worker's row with the others, "
+              "which a rank alone does not have; use TrainingExchange");
     for (const auto& [scheme, topology] :
          {std::pair("powersgd", "two_phase"),
           {"sign_vote", "two_phase"},

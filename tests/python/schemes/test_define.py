@@ -49,6 +49,13 @@ def test_a_part_of_the_wrong_length_is_named(part, function):
         apscope.exchange(mine, G)
 
 
+@pytest.mark.parametrize("spec", ["plain:bits=3", "plain:e4m3", "plain(aps:e4m3)"])
+def test_a_defined_scheme_takes_its_name_alone(spec):
+    schemes.define("plain", "aps:e4m3", bits=3)
+    with pytest.raises(ValueError, match="'plain' is made of functions and takes no format, keys"):
+        apscope.exchange(spec, G)
+
+
 def test_an_error_of_a_part_is_the_callers(tmp_path):
     def fails(step, theta, x, worker):
         raise ZeroDivisionError("mine")
