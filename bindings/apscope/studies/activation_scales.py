@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from .._arrays.casts import quantize
-from .._arrays.checks import listed, number
+from .._arrays.checks import integer, listed, number
 from .._arrays.float_environment import guarded
 from .._arrays.inputs import FormatLike, as_format
 from .._traces.opening import as_trace
@@ -99,11 +99,13 @@ def layer_scale(
     Raises
     ------
     ValueError
-        `share` out of range, an unknown format, a gradient with another number of outputs.
+        `share`, `fan` or `u_min` out of range, an unknown format, a gradient with another number of
+        outputs, a product that fp64 does not have.
 
     Notes
     -----
-    All numbers are fp64, of finite elements; the code ada-loss has fp32.
+    All numbers are fp64, of finite elements; the code ada-loss has fp32. As there, l is bounded by
+    the products and not by the gradient: l g itself may overflow in the format.
 
     Examples
     --------
@@ -112,19 +114,24 @@ def layer_scale(
     """
     g, w = np.asarray(gradient, np.float64), np.asarray(weights, np.float64)
     f = as_format(format)
-    smallest = f.smallest_positive if u_min is None else u_min
-    terms = (math.prod((w.shape[0], *w.shape[2:])) if w.ndim else 1) if fan is None else fan
+    smallest = f.smallest_positive if u_min is None else _positive("u_min", u_min)
+    terms = math.prod((w.shape[0], *w.shape[2:])) if w.ndim else 1
+    if fan is not None:
+        terms = integer("fan", fan, 1, 2**62)
+    share = _share(share)
     if element_wise:
         low, high = _products(g, w)
-        l = min(max(1.0, smallest / low), f.largest / high / terms) if high else 1.0
+        rescuing = smallest / low if low else math.inf
+        l = min(max(1.0, rescuing), _quotient(f.largest, high) / terms) if high else 1.0
         return power_of_two_below(l) if power_of_two else l
     (mean_g, var_g), (mean_w, var_w) = _moments(g), _moments(w)
-    sigma = math.sqrt((var_g + mean_g**2) * (var_w + mean_w**2)) * math.sqrt(sparsity * terms)
+    squares = (var_g + mean_g * mean_g) * (var_w + mean_w * mean_w)
+    sigma = math.sqrt(squares) * math.sqrt(sparsity * terms)
     l = 1.0
     if sigma > 0:
         # sqrt2 erfinv(T) is the normal quantile of (1 + T) / 2.
-        l = max(1.0, smallest / (NormalDist().inv_cdf(0.5 + 0.5 * _share(share)) * sigma))
-        l = min(l, f.largest / terms / (_largest(g) * _largest(w)))
+        l = max(1.0, smallest / (NormalDist().inv_cdf(0.5 + 0.5 * share) * sigma))
+        l = min(l, _quotient(f.largest / terms, _largest(g) * _largest(w)))
     l = bounded(l, cumulative, upper, total)
     return power_of_two_below(l) if power_of_two else l
 
@@ -138,8 +145,15 @@ def bounded(l: float, cumulative: float, upper: float | None, total: float | Non
     )
 
 
+def _quotient(limit: float, product: float) -> float:
+    """The limit over the largest product, which must be finite in fp64."""
+    if math.isinf(product):
+        raise ValueError("a product of gradient and weight is beyond fp64; give smaller ones")
+    return limit / product if product else math.inf
+
+
 def power_of_two_below(l: float) -> float:
-    """The largest power of two that is at most l."""
+    """The largest power of two that is at most l, for l > 0."""
     return math.ldexp(1.0, math.frexp(l)[1] - 1)
 
 
@@ -155,8 +169,9 @@ def _products(g: np.ndarray, w: np.ndarray) -> tuple[float, float]:
     for factor in (np.moveaxis(g, outputs, 0), w):
         size = np.abs(factor).reshape(w.shape[0], -1) if factor.size else np.zeros((w.shape[0], 1))
         size[~np.isfinite(size)] = 0.0
-        low *= np.where(size > 0, size, math.inf).min(axis=1, initial=math.inf)
-        high *= size.max(axis=1, initial=0.0)
+        with np.errstate(over="ignore"):
+            low *= np.where(size > 0, size, math.inf).min(axis=1, initial=math.inf)
+            high *= size.max(axis=1, initial=0.0)
     return (float(low.min()), float(high.max())) if high.any() else (0.0, 0.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -225,6 +226,8 @@ def path_loss_change(
     ------
     ValueError
         Shapes that differ, an odd number of intervals, a second set without `change`.
+    TypeError
+        A change that is neither a number nor two.
     """
     a, b = np.asarray(start, np.float64), np.asarray(end, np.float64)
     if a.shape != b.shape:
@@ -235,16 +238,27 @@ def path_loss_change(
     if test is not None and change is None:
         raise ValueError("test is given, but change=None; give the change of the first set too")
     sets = [(gradient, change)] if test is None else [(gradient, change), test]
+    for name, (_, given) in zip(("change", "the change of test"), sets, strict=False):
+        _check_change(name, given, optional=test is None)
     slopes: list[dict[float, np.ndarray]] = [{} for _ in sets]
     while True:
         found = [
             _path(gradient, a, b, n, change, held)
             for (gradient, change), held in zip(sets, slopes, strict=True)
         ]
-        missing = max(abs(one.error) for one in found)
-        if change is None or missing <= tolerance or 2 * n > max_intervals:
+        adds_up = all(abs(one.error) <= tolerance for one in found)
+        if change is None or adds_up or 2 * n > max_intervals:
             return found[0] if test is None else replace(found[0], test=found[1])
         n *= 2
+
+
+def _check_change(name: str, change: Any, optional: bool) -> None:
+    """Raises an error for what is neither a number nor two, nor None if that is allowed."""
+    if change is None and optional:
+        return
+    values = change if isinstance(change, tuple) else (change,)
+    if len(values) > 2 or not all(isinstance(v, numbers.Real) for v in values):
+        raise TypeError(f"{name} {change!r} must be a number, or two numbers in a tuple")
 
 
 def _path(

@@ -35,7 +35,8 @@ class FracTrain(LayerMode):
 
     with the smallest and largest element of the tensor, of W per output channel. A layer in
     evaluation mode takes running values of x, r = momentum r + (1 - momentum) new of min and of
-    max - min, which its passes in training mode have left, and clamps what lies outside.
+    max - min, which its passes in training mode have left, and clamps what lies outside; a pass
+    whose x is not finite leaves them as they are.
 
     `observe` receives a loss per epoch (or other interval): the stage grows by one when the last 5
     losses stall, by the code of the scheme `fractrain` (docs/definitions.md, section 8).
@@ -247,8 +248,9 @@ class FracTrain(LayerMode):
             return low, width
         low, width = extremes(x)
         new = torch.stack([low, width])
-        before = torch.zeros_like(new) if running is None else running.to(x.dtype)
-        self._extremes[name] = self.momentum * before + (1 - self.momentum) * new
+        if new.isfinite().all():
+            before = torch.zeros_like(new) if running is None else running.to(x.dtype)
+            self._extremes[name] = self.momentum * before + (1 - self.momentum) * new
         return low, width
 
     def _gates(self) -> Gates:

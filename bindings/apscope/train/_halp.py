@@ -125,6 +125,8 @@ class HALP:
                     "fp64 parameters on the CPU"
                 )
         self.rate, self.mu = _positive("rate", rate), _positive("mu", mu)
+        if isinstance(bits, str) and bits != "fp16":
+            raise ValueError(f"bits={bits!r} must be an integer from 2 to 24, 'fp16' or None")
         self.bits = bits if bits is None or bits == "fp16" else integer("bits", bits, 2, 24)
         self.decay = _positive("decay", decay, or_zero=True)
         self.momentum = _positive("momentum", momentum, or_zero=True)

@@ -123,7 +123,7 @@ struct AutoScaling {
                      [&](std::size_t, std::span<const double> part) {
                          cast.round(part.data(), scale, codes, part.size(), {}, 0);
                          for (std::size_t i = 0; i < part.size(); ++i)
-                             saturated += std::abs(codes[i]) == largest ? 1.0 : 0.0;
+                             saturated += std::abs(codes[i]) >= largest ? 1.0 : 0.0;
                      });
         }
         return saturated > share * elements ? 0.5 : thousandth_of_a_doubling;

@@ -153,7 +153,8 @@ float least_of(const Row& sums, const Cutoff& last) {
         const double size = std::abs(sums[i]);
         if (size != 0.0 && last.keeps(size, i) && (least == 0.0 || size < least)) least = size;
     }
-    return static_cast<float>(least);
+    // T is finite also where a sum is not, because it could not fall from infinity.
+    return std::min(static_cast<float>(least), std::numeric_limits<float>::max());
 }
 
 struct OkTopk {

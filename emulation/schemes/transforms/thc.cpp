@@ -232,11 +232,14 @@ struct Thc {
         rotation.turn_back_variance(n, m.variance);
     }
     void decode(const TrainingStep& step, const Parameters& theta, Row& sum) const {
-        if (theta.of<Norm>().zero) std::fill(sum.begin(), sum.end(), 0.0);
-        else
-            for (double& s : sum)
-                s = (2.0 * s / points.g - step.workers) * points.clamp * theta.common_scale();
-        rotation.turn_back(step, std::min(elements_of(step), sum.size()), sum);
+        const std::size_t n = std::min(elements_of(step), sum.size());
+        if (theta.of<Norm>().zero) {
+            sum.assign(n, 0.0);
+            return;
+        }
+        for (double& s : sum)
+            s = (2.0 * s / points.g - step.workers) * points.clamp * theta.common_scale();
+        rotation.turn_back(step, n, sum);
     }
 };
 

@@ -146,3 +146,15 @@ def test_without_saturation_the_factor_doubles_in_1000_steps():
 def test_wrong_keys_are_refused(keys, words):
     with pytest.raises(ValueError, match=words):
         apscope.schemes.Scheme(f"fp8_allreduce:e4m3fn,{keys}")
+
+
+def test_an_overflow_counts_as_saturated():
+    """Where the cast does not saturate, the factor falls after a step with an infinite code."""
+    spec = "fp8_allreduce:e5m2,headroom=one,overflow=ieee,auto_scaling=0.001"
+    state, overflows = {}, []
+    for step in range(700):
+        amax = 1.0 if step < 600 else 1.7  # 2^15, and 1.7 2^15, times 2^0.6 from step 600 on
+        e = apscope.exchange(spec, np.float32([[amax, 0.5]]), state=state, step=step)
+        state = e.state
+        overflows += [] if np.isfinite(e.sent).all() else [step]
+    assert overflows == [600]

@@ -465,3 +465,22 @@ def test_US2_the_format_of_its_code_is_another_one():
         assert not np.array_equal(theirs, apscope.quantize(x, f, overflow="saturate")), (
             "ties do not tell"
         )
+
+
+@pytest.mark.parametrize("element_wise", [False, True])
+@pytest.mark.parametrize(
+    ("gradient", "weights", "options", "error", "said"),
+    [
+        ([[1e200]], [[1e200]], {}, ValueError, "beyond fp64"),
+        ([[1e-30]], [[1e-30]], {"fan": 0}, ValueError, "fan=0"),
+        ([[0.0]], [[1.0]], {"share": 0.9}, ValueError, "share=0.9"),
+        ([[1.0]], [[1.0]], {"u_min": float("nan")}, ValueError, "u_min=nan"),
+    ],
+)
+def test_what_a_layers_scale_refuses(gradient, weights, options, error, said, element_wise):
+    with pytest.raises(error, match=said):
+        layer_scale(gradient, weights, element_wise=element_wise, **options)
+
+
+def test_a_product_that_underflows_is_rescued_as_far_as_the_largest_lets():
+    assert layer_scale([[1e-200, 1.0]], [[1e-200], [1.0]], element_wise=True, fan=2) == 2.0**14

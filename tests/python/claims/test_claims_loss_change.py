@@ -282,3 +282,32 @@ def test_refusals(tmp_path):
         loss_change(trace, "aps:e4m3", gradient="full_batch", learning_rate=1.0)
     with pytest.raises(ValueError, match="policy"):
         loss_change(DATA / "digits", "hybrid(else=aps:e4m3)")
+
+
+def test_a_set_that_is_not_finite_never_adds_up():
+    """Whichever of the two sets it is."""
+
+    def finite(w):
+        return w
+
+    def broken(w):
+        return np.full_like(w, np.nan)
+
+    for first, second in ((finite, broken), (broken, finite)):
+        found = path_loss_change(
+            first, np.zeros(2), np.ones(2), change=1.0, test=(second, 1.0), max_intervals=8
+        )
+        assert found.intervals == 8
+
+
+@pytest.mark.parametrize("change", [[0.0, 1.0], "1", (0.0, 1.0, 2.0)])
+def test_a_change_of_another_kind_is_refused_before_any_gradient(change):
+    def gradient(w):
+        raise AssertionError("it was called")
+
+    ends = np.zeros(2), np.ones(2)
+    with pytest.raises(TypeError, match="change .* must be a number, or two numbers in a tuple"):
+        path_loss_change(gradient, *ends, change=change)
+    for other in (change, None):
+        with pytest.raises(TypeError, match="the change of test .* must be a number, or two"):
+            path_loss_change(gradient, *ends, change=1.0, test=(gradient, other))

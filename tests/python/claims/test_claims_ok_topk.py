@@ -223,3 +223,16 @@ def test_a_memory_that_does_not_fit_is_refused(row, sentence):
     made = apscope.schemes.define("ok_topk_changed", SPARSE, compensate=change)
     with pytest.raises(ValueError, match=sentence):
         apscope.exchange(made.spec, g)
+
+
+def test_a_threshold_is_finite_after_sums_that_are_not():
+    """It follows the counts down again; from infinity it could not."""
+    huge = np.tile(np.arange(1, 11, dtype=np.float32) * np.float32(3e37), (2, 1))
+    state = {}
+    for step, g in enumerate((huge, huge / 4)):
+        e = apscope.exchange(
+            "ok_topk:warmup=0,keep=0.3,threshold_period=100", g, state=state, step=step
+        )
+        state = e.state
+        (threshold,) = state["global_threshold"]
+        assert 0 < threshold <= np.finfo(np.float32).max

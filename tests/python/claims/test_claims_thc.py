@@ -189,3 +189,9 @@ def test_fourteen_steps_hold_sixteen_symmetric_levels():
         f"thc:granularity=14,table=symmetric,clamp=2,{UNTURNED}", 14, 2.0, size=2**12
     )
     assert found.tolist() == list(range(15))  # 7 twice
+
+
+def test_zeros_have_no_sign():
+    for spec in ("thc", "thc:grid=1001,rotation=1024,signs=constant"):
+        e = apscope.exchange(spec, np.zeros((3, 5), np.float32))
+        assert not e.reduced.any() and not np.signbit(e.reduced).any()

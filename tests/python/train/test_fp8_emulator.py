@@ -171,4 +171,7 @@ def test_parts_of_a_cast_are_checked_and_named():
     ]:
         with pytest.raises(ValueError, match=words_):
             Cast(**options)
+    for value in ("a", True):
+        with pytest.raises(TypeError, match="flush_below=.* must be a number"):
+            Cast("e5m2", flush_below=value)
     assert Cast("e5m2", through=torch.float16) == Cast("e5m2", through="fp16")

@@ -175,3 +175,17 @@ def test_progressive_widths_cost_less_than_half_of_eight_bits_and_lose_little():
     assert progressive.cost < 0.6 * eight.cost and progressive.stage >= 2
     assert progressive.loss < three.loss - 0.015
     assert progressive.accuracy > eight.accuracy - 0.03
+
+
+def test_a_pass_that_is_not_finite_leaves_the_running_range():
+    model = nn.Linear(3, 2)
+    x = torch.tensor([[0.5, -1.0, 2.0]])
+    with FracTrain(model) as schedule:
+        model(x)
+        before = schedule.state_dict()["extremes"]
+        model(x * math.nan)
+        model(x * math.inf)
+        after = schedule.state_dict()["extremes"]
+        model.eval()
+        assert model(x).isfinite().all()
+    assert all(torch.equal(before[name], after[name]) for name in before)

@@ -282,7 +282,7 @@ def test_refusals():
         (ValueError, "bits", lambda: HALP([w], 0.1, bits=1)),
         (ValueError, "give bits", lambda: HALP([w], 0.1, bits=None, delta=0.1)),
         (ValueError, "bits is fp16; give bits", lambda: HALP([w], 0.1, bits="fp16", delta=0.1)),
-        (TypeError, "bits='fp8'", lambda: HALP([w], 0.1, bits="fp8")),
+        (ValueError, "bits='fp8'", lambda: HALP([w], 0.1, bits="fp8")),
         (ValueError, "decay=-1 must be 0 or a number above 0", lambda: HALP([w], 0.1, decay=-1)),
         (ValueError, "momentum=inf", lambda: HALP([w], 0.1, momentum=math.inf)),
         (RuntimeError, "no centre", lambda: HALP([w], 0.1).step(lambda: w.sum())),

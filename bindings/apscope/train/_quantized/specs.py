@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
-from ..._arrays.checks import integer
+from ..._arrays.checks import integer, number
 from ..._arrays.inputs import FormatLike, as_format
 from ..._arrays.projection import Projection
 from ..._core import BlockFormat, FloatFormat
@@ -98,7 +99,7 @@ class Cast:
                 raise ValueError(f"{part} needs a float format, not {self.format}")
         if self.through is not None:
             object.__setattr__(self, "through", as_format(self.through))
-        if self.flush_below is not None and not 0 < self.flush_below < float("inf"):
+        if self.flush_below is not None and not 0 < number("flush_below", self.flush_below) < inf:
             raise ValueError(f"flush_below={self.flush_below} must be a positive and finite number")
 
     @property
