@@ -118,7 +118,9 @@ void check_alone(const Scheme& scheme, const Topology& topology, bool phased) {
                      parts.encoding.crosses_topologies() || parts.choice.selects())
         unsupported(name + "with topology '" + topology.name() +
                     "' encodes a worker's row with the others" + rank +
-                    (phased ? "" : ", or topology two_phase if the scheme allows it"));
+                    (topology.kind == Topology::Kind::two_phase
+                         ? ""
+                         : ", or topology two_phase if the scheme allows it"));
     if (parts.bucket != 0) unsupported(name + "has blocks that cross tensors" + rank);
     if (parts.basis.transforms() || parts.basis.inverse)
         unsupported(name + "sums in another basis" + rank);
