@@ -31,6 +31,9 @@ PAGES = {
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("pages", nargs="*", choices=PAGES, metavar="PAGE")
-    for name in parser.parse_args().pages or PAGES:
+    parser.add_argument("pages", nargs="*", metavar="PAGE")
+    pages = parser.parse_args().pages or list(PAGES)
+    if unknown := [name for name in pages if name not in PAGES]:
+        parser.error(f"{unknown[0]} is not a page with tables; they are {', '.join(PAGES)}")
+    for name in pages:
         page.write(page.ROOT / name, {part: make() for part, make in PAGES[name].items()})
