@@ -38,7 +38,8 @@ bool is_ours(const fs::path& folder, const std::string& name) {
     if (fs::is_empty(folder, ignored)) return true;
     std::ifstream file(folder / mark_of_hidden, std::ios::binary);
     const Json mark = Json::parse(file, nullptr, false);
-    return mark.is_object() && mark.value("writes", Json()) == Json(name);
+    // The mark has the name as JSON, in which bytes that are not UTF-8 are replaced.
+    return mark.is_object() && mark.value("writes", Json()) == Json::parse(json_line(name));
 }
 
 // The hidden folders around a destination that its killed processes left.

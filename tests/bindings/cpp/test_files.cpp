@@ -402,6 +402,15 @@ TEST(CppResults, RemainsOfKilledProcessesAreRemoved) {
     EXPECT_EQ(place.names(), (std::vector<std::string>{".results.apscope-89abcdef", "results"}));
 }
 
+TEST(CppResults, RemainsOfANameThatIsNotUtf8AreRemoved) {
+    const Place place;
+    const fs::path hidden = place / ".r\xff.apscope-01234567";
+    fs::create_directory(hidden);
+    std::ofstream(hidden / "apscope.json") << R"({"writes": "r\ufffd"})";
+    some_results().write(place / "r\xff");
+    EXPECT_EQ(place.names(), (std::vector<std::string>{"r\xff"}));
+}
+
 TEST(CppResults, AnInterruptedWriteIsRepeated) {
     const Place place;
     const fs::path with_long_name = place / std::string(120, 'x').c_str();
