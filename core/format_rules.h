@@ -110,7 +110,8 @@ constexpr bool has_needless_bias(std::string_view name, const FloatFormat& f) {
     return without && *without == f && means_another(plain, f);
 }
 
-// What the compiler names where it refuses a name: these functions are no constant expressions.
+// The compiler names one of these functions where it refuses a name, because a call of them is not
+// a constant expression.
 [[noreturn]] inline void not_the_name_of_a_format() { std::abort(); }
 [[noreturn]] inline void no_format_has_these_fields() { std::abort(); }
 [[noreturn]] inline void another_format_has_this_name_without_its_bias() { std::abort(); }

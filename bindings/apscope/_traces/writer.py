@@ -156,8 +156,8 @@ class TraceWriter:
         ------
         ValueError
             Another step is open, the step is committed, the tensor was added already, the worker or
-            kind does not exist, the step is out of range, the values are not fp32 values, or they
-            are no sample of `sampled_from` elements.
+            kind does not exist, the step is out of range, the values are not fp32 values, or
+            there are more of them than `sampled_from` says, or none.
         TypeError
             Step or worker is not an integer; a masked array, whose mask a trace cannot keep.
         """

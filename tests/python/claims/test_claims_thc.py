@@ -102,7 +102,7 @@ def test_an_exchange_is_that_of_the_authors_code(g, k, q):
 @pytest.mark.parametrize(("grid", "q"), [(1001, 32), (10001, 32), (7, 16)])
 def test_both_roundings_have_their_law(grid, q):
     """The probability of every level is that of the two draws: to a grid point, then to an entry
-    of the table. Where a level is no grid point, an element may pass it."""
+    of the table. Where a level is not a grid point, an element may pass it."""
     g, clamp = 30, threshold(q)
     spec = f"thc:table=symmetric,grid={grid},clamp={clamp!r},{UNTURNED}"
     table = np.array(thc_tables.PUBLISHED[g, 16, q])

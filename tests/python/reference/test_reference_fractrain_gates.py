@@ -64,7 +64,7 @@ def test_other_widths_add_noise_without_bias():
     draws = np.random.default_rng(0).random((2000, 2, 2, 2))
     found = np.stack([ft.summed_gradients(mask, g, [3, 8], u) for u in draws])
     assert found.mean(axis=0) == pytest.approx(g, abs=0.05)
-    assert found[:, 0, 0].std() < 0.01  # an end of the grid of 3 bits; of 8 bits, 0 is no value
+    assert found[:, 0, 0].std() < 0.01  # an end of the grid of 3 bits; 0 is not a value of 8 bits
     assert found[:, 1, 0].std() > 0.1  # 3 bits from -0.5 to 7 have no 0
 
 

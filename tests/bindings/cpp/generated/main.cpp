@@ -73,7 +73,7 @@ std::string finding_of(const Entry& entry, Draw& draw, std::atomic<std::uint64_t
     } catch (const Finding& finding) {
         return finding.sentence;
     } catch (const std::exception& other) {
-        return "an exception that is no apscope::error: " + std::string(other.what());
+        return "an exception that is not an apscope::error: " + std::string(other.what());
     }
     return "";
 }
@@ -154,7 +154,7 @@ Options options_of(int count, char** words) {
         else if (key == "--first") options.first = std::stoull(value);
         else if (key == "--calls") options.calls = std::stoull(value);
         else if (key == "--seconds") options.seconds = std::stoull(value);
-        else throw std::invalid_argument(std::string(key) + " is no option");
+        else throw std::invalid_argument(std::string(key) + " is not an option");
     }
     return options;
 }
