@@ -27,6 +27,7 @@ class Unit:
         a, b = np.float64(a), np.float64(b)
         n = a.shape[-1]
         step = 2 * self.k if self.interleave else self.k
+        c = np.float32(c)
         total = np.zeros(np.broadcast_shapes(np.shape(c), (a[..., :1] * b[..., :1]).shape[:-1]))
         total = total + (0 if self.addend == "last" else np.float64(c))
         for start in range(0, n, step):
@@ -34,20 +35,22 @@ class Unit:
             near = places % 4 < 2
             for block in (places[near], places[~near]) if self.interleave else (places,):
                 total = self.block(a[..., block], b[..., block], total)
-        return np.float32(np.float32(total) + np.float32(c) if self.addend == "last" else total)
+        with np.errstate(all="ignore"):
+            total = np.float32(total)
+            return total + c if self.addend == "last" else total
 
     def block(self, a, b, c):
         products = np.where((a == 0) | (b == 0), NONE, exponent(a) + exponent(b))
         largest = np.maximum(products.max(-1), exponent(c))
         step = largest - self.fraction
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):  # infinities, NaN
             total = np.trunc(np.ldexp(c, -step)) + np.trunc(
                 np.ldexp(a * b, -step[..., None])
             ).sum(-1)
             own = np.maximum(exponent(total) + step, -126) - self.result
             cut = np.ldexp(np.trunc(np.ldexp(total, step - own)), own)
             fits = np.isfinite(a * b).all(-1) & np.isfinite(c)
-        return np.where(fits, np.where(total == 0, 0.0, cut), (a * b).sum(-1) + c)
+            return np.where(fits, np.where(total == 0, 0.0, cut), (a * b).sum(-1) + c)
 
 
 def exponent(x):

@@ -36,10 +36,11 @@ class SumFingerprint:
     arguments : dict
         The arguments of `apscope.sum`, `dot`, `matmul` or `allreduce` that give them, with formats
         by name: ``apscope.sum(x, **found.arguments)``. Empty without a name.
-    also : tuple of str
-        Other orders that give the same bits on every probe.
+    also : tuple of dict
+        The arguments of other orders that give the same bits on every probe.
     closest : str
-        Without a name: the order of this tree with the fewest differing probes.
+        Without a name: the order of this tree with the fewest differing probes, if fewer than half
+        differ.
     trees : tuple of (int, int, tree)
         Elements ``begin`` to ``end - 1`` of the result and the order of their additions: an index
         of a term, or a tuple of what one addition adds. Index n is C. Empty if no order was found.
@@ -73,7 +74,7 @@ class SumFingerprint:
     kind: str
     name: str | None
     arguments: dict[str, Any]
-    also: tuple[str, ...]
+    also: tuple[dict[str, Any], ...]
     closest: str
     trees: tuple[Run, ...]
     order: str
@@ -99,7 +100,7 @@ class SumFingerprint:
     def __str__(self) -> str:
         rows = [("kind", self.kind), ("name", self.name or "none")]
         rows.append(("arguments", ", ".join(f"{k}={v}" for k, v in self.arguments.items())))
-        rows += [("also", ", ".join(self.also)), ("closest", self.closest)]
+        rows += [("also", self._also()), ("closest", self.closest)]
         if len(self.trees) < 2:
             rows.append(("order", self.order))
         for begin, end, tree in self.trees[:SHOWN] if len(self.trees) > 1 else ():
@@ -120,6 +121,14 @@ class SumFingerprint:
             ("first", self.first),
         ]
         return "\n".join(f"{name:<12} {value}" for name, value in rows if value)
+
+    def _also(self) -> str:
+        """The other orders, with the arguments that are not those of the name."""
+        words = []
+        for order, *other in (list(one.items()) for one in self.also):
+            more = [f"{k}={v}" for k, v in other if self.arguments.get(k) != v]
+            words.append(f"{order[1]}{' with ' * bool(more)}{' and '.join(more)}")
+        return ", ".join(words)
 
 
 def _joined(*words: str) -> str:
@@ -221,6 +230,7 @@ def _found(
 ) -> SumFingerprint:
     named = [m for m in matches if m.order != TREE]
     right = [m for m in named if m.differing == 0]
+    near = [m for m in named if 2 * m.differing < len(probes.kinds)]
     described = next((m for m in matches if m.order == TREE), None)
     shown = right[0] if right else described
     arguments = dict(shown.arguments) if shown else {}
@@ -238,8 +248,8 @@ def _found(
         kind=called.kind,
         name=right[0].order if right else None,
         arguments=_spelled(called.kind, right[0]) if right else {},
-        also=tuple(m.order for m in right[1:]),
-        closest=named[0].order if named and not right else "",
+        also=tuple(_spelled(called.kind, m) for m in right[1:]),
+        closest=near[0].order if near and not right else "",
         trees=runs,
         order=why or drawn(runs[0][2], addend),
         block=rules.block or None,
@@ -248,7 +258,7 @@ def _found(
         accumulator=_words(partial, sums, False),
         rounding=_modes(rules.partial_modes, mode or cut or "mixed") if partial[1] else "",
         result=_words(result, sums if called.kind == "allreduce" else f, rules.at_least),
-        result_rounding=_modes(rules.result_modes, mode or cut or "not seen"),
+        result_rounding=_modes(rules.result_modes, mode or cut or "not seen") if result[1] else "",
         addend=addend_of(runs, called.n) if called.addend else "",
         ratio=scale.ratio,
         calls=called.calls,

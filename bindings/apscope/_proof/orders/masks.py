@@ -65,29 +65,37 @@ def scale_of(called: Called) -> Scale:
     pairs = sorted({(0, min(1, called.terms - 1)), (0, called.terms - 1)} - {(0, 0)})
 
     def passes(exponent: int) -> bool:
-        value, terms = 2.0**exponent, np.eye(called.terms) * 2.0**exponent
-        return all((called.run(called.operands(terms[end])) == value).all() for end in ends)
+        def sums(end: int, value: float) -> np.ndarray:
+            return called.run(called.operands(value * (np.arange(called.terms) == end)))
+
+        values = [sign * 2.0**exponent for sign in (1, -1)]
+        return all((sums(end, value) == value).all() for end in ends for value in values)
 
     def cancels(exponent: int) -> bool:
         value = 2.0**exponent
         return all(not called.run(_pair(called, i, j, value)).any() for i, j in pairs)
 
-    scale: Scale | None = None
-    for subnormal in (False, True):
+    def scale_with(beyond: bool, subnormal: bool) -> Scale | None:
+        """With a result as M, or beyond the largest result a term that only cancels its negative."""
         low, high = called.exponents(subnormal)
         top = next((e for e in range(high, low - 1, -1) if passes(e)), None)
         if top is None:
-            continue
+            return None
         unit = next(e for e in range(low, top + 1) if passes(e))
-        beyond = next((e for e in range(high, top, -1) if cancels(e)), top)
-        for large in sorted({top, beyond}):
-            found = Scale(large, top, unit, bool(_loses(called, large, unit).any()), 0, top == high)
-            if found.loses:
-                found = dataclasses.replace(found, bits=_bits(called, found))
-            if scale is None or (found.bits, found.ratio) > (scale.bits, scale.ratio):
-                scale = found
-            if scale.bits >= ENOUGH_BITS:
-                return scale
+        large = next((e for e in range(high, top, -1) if cancels(e)), top) if beyond else top
+        loses = bool(_loses(called, large, unit).any())
+        scale = Scale(large, top, unit, loses, 0, limited=top == high)
+        return dataclasses.replace(scale, bits=_bits(called, scale)) if loses else scale
+
+    scale: Scale | None = None
+    for beyond, subnormal in ((False, False), (False, True), (True, False), (True, True)):
+        if scale is not None and (scale.bits >= ENOUGH_BITS or (beyond and scale.loses)):
+            break
+        found = scale_with(beyond, subnormal)
+        if found is not None and (
+            scale is None or (found.bits, found.ratio) > (scale.bits, scale.ratio)
+        ):
+            scale = found
     if scale is None:
         raise ValueError(
             "the callable returned no power of two unchanged, with zeros as all other terms; it "

@@ -295,7 +295,8 @@ class _Order:
             partial = _formats((rules.result_bits,), FloatFormat("fp32"), True)
         if self.called.kind == "allreduce" and self.name != TREE:
             cast = _formats((rules.term_bits,), inputs)
-            own = list(dict.fromkeys([*results, inputs, *partial, *cast]))
+            sent = partial if self.runs else []
+            own = list(dict.fromkeys([*results, inputs, *sent, *cast]))
             yield from ((f, None) for f in own)
             yield from ((f, a) for a in results for f in own if f != a)
             return

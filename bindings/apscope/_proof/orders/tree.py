@@ -164,6 +164,9 @@ def drawn(tree: Tree, addend: int | None = None) -> str:
         if whole or (len(items) > 1 and len(_balanced(items[0])) > 2):
             break
         items = [*items[0], *items[1:]]
+    pair = all(isinstance(item, int) for item in items[:3]) and len(items) > 2
+    if pair and items[2] - items[0] == items[0] - items[1]:  # the first two in either order
+        items[:2] = items[1::-1]
     if len(items) == 2:
         return f"({drawn(items[0], addend)} + {drawn(items[1], addend)})"
     return f"seq({_list(items, addend)})"
