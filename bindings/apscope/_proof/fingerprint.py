@@ -8,8 +8,8 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from .._arrays.checks import text
 from .._arrays.casts import decode, quantize
+from .._arrays.checks import text
 from .._arrays.inputs import FormatLike, as_format
 from .._arrays.projection import Projection
 from .._core import FloatFormat

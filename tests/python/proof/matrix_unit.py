@@ -44,9 +44,9 @@ class Unit:
         largest = np.maximum(products.max(-1), exponent(c))
         step = largest - self.fraction
         with np.errstate(all="ignore"):  # infinities, NaN
-            total = np.trunc(np.ldexp(c, -step)) + np.trunc(
-                np.ldexp(a * b, -step[..., None])
-            ).sum(-1)
+            total = np.trunc(np.ldexp(c, -step)) + np.trunc(np.ldexp(a * b, -step[..., None])).sum(
+                -1
+            )
             own = np.maximum(exponent(total) + step, -126) - self.result
             cut = np.ldexp(np.trunc(np.ldexp(total, step - own)), own)
             fits = np.isfinite(a * b).all(-1) & np.isfinite(c)

@@ -43,9 +43,7 @@ def test_every_order_of_sums_is_named(order, name, rounding):
     assert (found.name, found.differing) == (order, 0), found
     assert found.arguments["format"] == name and found.arguments["rounding"] == rounding
     x = np.random.default_rng(1).standard_normal(N).astype(np.float32)
-    assert apscope.sum(x, **found.arguments) == apscope.sum(
-        x, name, order=order, rounding=rounding
-    )
+    assert apscope.sum(x, **found.arguments) == apscope.sum(x, name, order=order, rounding=rounding)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -168,9 +166,8 @@ def test_an_unknown_order_is_described():
     assert (found.accumulator, found.rounding) == ("24 bits (fp32)", "ties_to_even")
     assert found.differing == 0 and found.block is None
     found = fingerprint(np.sum, kind="sum", n=160)  # and blocks of at most 128
-    assert found.order == "pairwise(seq(0..72 by 8) .. seq(7..79 by 8), " + (
-        "seq(80..152 by 8) .. seq(87..159 by 8))"
-    )
+    halves = "seq(0..72 by 8) .. seq(7..79 by 8), seq(80..152 by 8) .. seq(87..159 by 8)"
+    assert found.order == f"pairwise({halves})"
     found = fingerprint(lambda x: np.sum(x, dtype=np.float64), kind="sum", n=16)
     assert found.accumulator == "53 bits (fp64)" and found.name is None
     backwards = fingerprint(lambda x: apscope.sum(x[::-1], "fp16"), kind="sum", n=N)
@@ -193,9 +190,7 @@ def test_a_name_needs_every_bit():
 def test_torch_on_this_processor_is_described():
     torch = pytest.importorskip("torch")
     found = fingerprint(lambda a, b: a @ b, kind="matmul", n=8)
-    theirs = fingerprint(
-        lambda a, b: torch.from_numpy(a) @ torch.from_numpy(b), kind="matmul", n=8
-    )
+    theirs = fingerprint(lambda a, b: torch.from_numpy(a) @ torch.from_numpy(b), kind="matmul", n=8)
     for one in (found, theirs):  # orders and fused additions differ with the processor
         assert sorted(leaves(one.tree)) == list(range(8))
         assert one.result.startswith("24 bits") and one.calls > 100
@@ -249,9 +244,7 @@ def leaves(tree):
 )
 def test_matrix_units_are_described(unit, inputs, k, fraction, order, addend):
     function = matmul(getattr(matrix_unit, unit))
-    found = fingerprint(
-        function, kind="matmul", inputs=inputs, n=32, shape=(1, 1), addend=addend
-    )
+    found = fingerprint(function, kind="matmul", inputs=inputs, n=32, shape=(1, 1), addend=addend)
     assert (found.block, found.fraction_bits) == (k, fraction), found
     assert found.order == order.replace("C", ", C" if addend else "")
     assert found.fraction_rounding == "toward_zero"
@@ -345,7 +338,7 @@ def test_refusals_are_one_sentence(function, options, error, words):
 
 def test_a_sum_that_changes_from_call_to_call_is_refused():
     rng = np.random.default_rng(4)
-    seeds = lambda x: apscope.sum(x, "e4m3", rounding="stochastic", seed=int(rng.integers(1 << 30)))  # noqa: E731
+    seeds = lambda x: apscope.sum(x, "e4m3", rounding="stochastic", seed=int(rng.integers(1 << 30)))
     with pytest.raises(ValueError, match="not deterministic"):
         fingerprint(seeds, kind="sum", inputs="e4m3", n=8)
 

@@ -12,11 +12,11 @@ from ..._arrays.checks import integer, text
 from ..._arrays.inputs import FormatLike, as_format
 from ..._core import FloatFormat
 from .calls import KINDS, Called
-from .masks import Masks, Residue, Scale, scale_of
+from .masks import Masks, ResidueError, Scale, scale_of
 from .names import TREE, Match, addend_of, matches_of
 from .probes import Probes
 from .rules import Rules, rules_of
-from .tree import NotATree, Run, Tree, drawn, trees_of
+from .tree import NotATreeError, Run, Tree, drawn, trees_of
 
 #: Runs of elements that a text shows.
 SHOWN = 16
@@ -161,7 +161,9 @@ def sum_fingerprint(
     runs, why = _runs(called, scale)
     tree, element = (runs[0][2], runs[0][0]) if runs else (None, 0)
     rules = rules_of(called, scale, tree, element)
-    probes = Probes(called, scale, rules.fraction_bits or rules.partial_bits[1] or rules.result_bits)
+    probes = Probes(
+        called, scale, rules.fraction_bits or rules.partial_bits[1] or rules.result_bits
+    )
     _same_again(called, probes)
     matches = matches_of(called, scale, runs, rules, probes)
     return _found(called, scale, runs, why, rules, matches, probes)
@@ -215,7 +217,7 @@ def _runs(called: Called, scale: Scale) -> tuple[tuple[Run, ...], str]:
         return ((0, called.elements, (0, 1)),), ""
     try:
         return trees_of(Masks(called, scale)), ""
-    except (NotATree, Residue):
+    except (NotATreeError, ResidueError):
         return (), "not a tree: the lost terms contradict every order of additions"
 
 

@@ -49,7 +49,7 @@ class Scale:
         return self.large - self.unit
 
 
-class Residue(Exception):
+class ResidueError(Exception):
     """M and -M left more than the units: additions do not round to nearest."""
 
 
@@ -115,7 +115,9 @@ def triples(called: Called) -> list[tuple[int, int, int]]:
     last = called.terms - 1
     sets = {(0, 1, 2), (0, 1, last), (0, last // 2, last), (last - 2, last - 1, last)}
     places = [s for s in sets if 0 <= s[0] < s[1] < s[2] <= last]
-    return [(s[a], s[b], s[c]) for s in sorted(places) for a, b, c in ((0, 1, 2), (0, 2, 1), (1, 2, 0))]
+    return [
+        (s[a], s[b], s[c]) for s in sorted(places) for a, b, c in ((0, 1, 2), (0, 2, 1), (1, 2, 0))
+    ]
 
 
 def _loses(called: Called, large: int, small: int) -> np.ndarray:
@@ -183,7 +185,7 @@ class Masks:
                 lost[:, places[0]] = got != 1
                 continue
             if ((got < 0) | (got >= 2.0 ** len(places)) | (got != np.rint(got))).any():
-                raise Residue
+                raise ResidueError
             lost[:, places] = got.astype(np.int64)[:, None] >> np.arange(len(places)) & 1 == 0
         packed = np.packbits(lost, axis=1, bitorder="little")
         return [int.from_bytes(row.tobytes(), "little") for row in packed]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,10 @@ from ..._formats.blackbox import same
 from ..._formats.formats import named_formats
 from ...conformance import ROUNDINGS
 from .calls import Called
-from .masks import Masks, Residue, Scale
+from .masks import Masks, ResidueError, Scale
 from .probes import Probes
 from .rules import Rules
-from .tree import NotATree, Run, Tree, chunk_of, leaves, pairwise, sequential, trees_of
+from .tree import NotATreeError, Run, Tree, chunk_of, leaves, pairwise, sequential, trees_of
 
 Arguments = dict[str, Any]
 OVERFLOWS, UNDERFLOWS = tuple(_core.overflow_modes()), tuple(_core.underflow_modes())
@@ -57,7 +57,7 @@ def matches_of(
     first of these the others are compared with its arguments alone.
     """
     found: list[Match] = []
-    names = [*_orders(called, scale, runs), *unit_orders(called, rules)]
+    names = [*_orders(called, runs), *unit_orders(called, rules)]
     for name in [*names, TREE]:
         order = _Order(name, called, scale, runs, probes)
         agreed = next((m.arguments for m in found if m.differing == 0), None)
@@ -76,7 +76,7 @@ def unit_orders(called: Called, rules: Rules) -> list[str]:
     """Orders of matrix units to compare with: presets, then the unit of these measurements."""
     if not rules.fraction_bits or not called.products:
         return []
-    presets = getattr(_core, "matrix_unit_presets", list)()
+    presets: list[str] = getattr(_core, "matrix_unit_presets", list)()
     result = rules.partial_bits[1] - 1 if rules.partial_bits[1] else 23
     sizes = f"fraction={rules.fraction_bits},result={result}"
     interleaves = [(1, ""), (2, ",interleave=mod4"), (2, ",interleave=even_odd")]
@@ -88,7 +88,7 @@ def unit_orders(called: Called, rules: Rules) -> list[str]:
     ]
 
 
-def _orders(called: Called, scale: Scale, runs: tuple[Run, ...]) -> list[str]:
+def _orders(called: Called, runs: tuple[Run, ...]) -> list[str]:
     """The names of apscope's orders that have these trees; all of them if no tree was found."""
     if called.kind == "allreduce":
         groups = range(2, called.terms)
@@ -98,7 +98,7 @@ def _orders(called: Called, scale: Scale, runs: tuple[Run, ...]) -> list[str]:
             if _core.is_order(name.replace(":G", ":2"))
             for g in (groups if ":G" in name else [0])
         ]
-        return [name for name in names if _has_trees(name, called, scale, runs)]
+        return [name for name in names if _has_trees(name, called, runs)]
     terms = list(range(called.n))
     if not runs or called.n < 2:
         return ["exact", "sequential", "pairwise", "kahan"]
@@ -114,7 +114,7 @@ def _orders(called: Called, scale: Scale, runs: tuple[Run, ...]) -> list[str]:
     return [*names, "exact"] if isinstance(tree, tuple) and len(tree) == called.n else names
 
 
-def _has_trees(topology: str, called: Called, scale: Scale, runs: tuple[Run, ...]) -> bool:
+def _has_trees(topology: str, called: Called, runs: tuple[Run, ...]) -> bool:
     """Whether a topology, in fp32, has these trees; true if one of both is not a tree."""
     if not runs:
         return True
@@ -126,7 +126,7 @@ def _has_trees(topology: str, called: Called, scale: Scale, runs: tuple[Run, ...
     wide = Scale(100, 100, -100, True, min(20, called.terms))
     try:
         return trees_of(Masks(ours, wide)) == runs
-    except (NotATree, Residue):
+    except (NotATreeError, ResidueError):
         return True
 
 
@@ -193,9 +193,7 @@ class _Order:
         if called.kind == "allreduce":
             rows = [allreduce(x, topology=self.name, **arguments) for x in operands[0]]
             return np.stack(rows).astype(np.float64)
-        function: Callable[..., Any] = {"sum": sums.sum, "dot": sums.dot, "matmul": sums.matmul}[
-            called.kind
-        ]
+        function: Any = {"sum": sums.sum, "dot": sums.dot, "matmul": sums.matmul}[called.kind]
         if called.kind != "matmul":
             arguments = {**arguments, "axis": 1}
         if called.addend:
@@ -212,7 +210,7 @@ class _Order:
         result_rounding: str | None = None,
         first_rounded: bool = False,
         from_zero: bool = False,
-        **rules: str,
+        **rules: Any,
     ) -> np.ndarray:
         """The described trees, every addition rounded once to the accumulator."""
         f = accumulate or format

@@ -35,7 +35,9 @@ class Probes:
             else _operands(rng, called, scale, kind, place % each)
             for place, kind in enumerate(self.kinds)
         ]
-        self.operands = tuple(np.stack(arrays).astype(np.float32) for arrays in zip(*drawn, strict=True))
+        self.operands = tuple(
+            np.stack(arrays).astype(np.float32) for arrays in zip(*drawn, strict=True)
+        )
         self.got = np.stack([called.run(one) for one in drawn])
 
     def ordinary(self) -> np.ndarray:

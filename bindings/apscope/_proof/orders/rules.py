@@ -62,9 +62,12 @@ class _Rules:
 
     def measured(self) -> Rules:
         result_bits, seen_all = self.result_bits()
-        bits, modes = self.single_term()
+        term_bits, term_modes = self.single_term()
         found = Rules(
-            result_bits=result_bits, term_bits=bits, term_modes=modes, at_least=not seen_all
+            result_bits=result_bits,
+            term_bits=term_bits,
+            term_modes=term_modes,
+            at_least=not seen_all,
         )
         fused = [part for part in nodes(self.tree) if len(part) > 2] if self.tree else []
         if fused:
@@ -78,9 +81,7 @@ class _Rules:
             )
         bits, modes = self.partial(found.fraction_bits)
         last = self.result_modes(result_bits, found.fraction_bits) if seen_all else ()
-        return dataclasses.replace(
-            found, partial_bits=bits, partial_modes=modes, result_modes=last
-        )
+        return dataclasses.replace(found, partial_bits=bits, partial_modes=modes, result_modes=last)
 
     def sum(self, terms: dict[int, float]) -> float:
         return float(self.called.of(terms)[self.element])
@@ -158,7 +159,10 @@ class _Rules:
         )
         q = m * 2.0**-kept
         seen = [
-            (sign * (odd + fraction), (self.sum({0: sign * (m + q * (odd + fraction))}) - sign * m) / q)
+            (
+                sign * (odd + fraction),
+                (self.sum({0: sign * (m + q * (odd + fraction))}) - sign * m) / q,
+            )
             for sign in (1, -1)
             for odd in (1, 2)
             for fraction in _fractions(most - kept)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from .masks import Masks, Residue
+from .masks import Masks, ResidueError
 
 Tree = Any  # int | tuple[Tree, ...]
 #: Elements begin, ..., end - 1 of the result, and their tree.
 Run = tuple[int, int, Tree]
 
 
-class NotATree(Exception):
+class NotATreeError(Exception):
     """The terms that are lost contradict every order of additions."""
 
 
@@ -46,12 +46,12 @@ def trees_of(masks: Masks) -> tuple[Run, ...]:
 
     Raises
     ------
-    NotATree
+    NotATreeError
         No tree of additions loses these terms.
     """
     try:
         return _trees_of(masks)
-    except (Residue, NotATree):
+    except (ResidueError, NotATreeError):
         if masks.bits == 1:
             raise
         masks.bits, masks.found = 1, {}
@@ -92,7 +92,7 @@ class _Builder:
         for ball in sorted(set(balls.values()), key=int.bit_count):
             ring = [j for j in others if balls[j] == ball]
             if ball != inside | _set(ring):
-                raise NotATree
+                raise NotATreeError
             tree, inside = node([tree, *self.parts(ring, ball)]), ball
         return tree
 
@@ -127,10 +127,11 @@ def chunk_of(tree: Tree, terms: int) -> int:
     """N for which the tree is that of ``chunked:N``; 0 if there is none."""
     if isinstance(tree, int):
         return 0
-    for first in (tree, tree[0]):  # the last chunk may be a single term
-        while isinstance(first, tuple) and isinstance(first[-1], tuple):
-            first = first[0]
-        n = len(leaves(first))
+    for total in (tree, tree[0]):  # the last chunk may be a single term
+        chunk = total
+        while isinstance(chunk, tuple) and isinstance(chunk[-1], tuple):
+            chunk = chunk[0]
+        n = len(leaves(chunk))
         chunks = [sequential(list(range(i, min(i + n, terms)))) for i in range(0, terms, n)]
         if 1 < n < terms and sequential(chunks) == tree:
             return n
@@ -176,9 +177,7 @@ def _balanced(tree: Tree) -> list[Tree]:
     """The parts that are added in pairs, then pairs of pairs, and so on."""
     parts = [tree]
     while all(
-        isinstance(part, tuple)
-        and len(part) == 2
-        and len(leaves(part[0])) == len(leaves(part[1]))
+        isinstance(part, tuple) and len(part) == 2 and len(leaves(part[0])) == len(leaves(part[1]))
         for part in parts
     ):
         parts = [inner for part in parts for inner in part]
