@@ -205,7 +205,8 @@ class FracTrain(LayerMode):
     def observe(self, loss: float) -> int:
         """Passes the loss of an epoch to the schedule; returns the stage of the next epoch.
 
-        With gates, the source's loss includes the regularizer.
+        A NaN does not differ from any loss, so five of them are a turning point. With gates, the
+        source's loss includes the regularizer.
         """
         made = exchange(
             self._spec, _NOTHING, loss=float(loss), step=self.observed, state=self._memory
