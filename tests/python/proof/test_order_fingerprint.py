@@ -271,6 +271,17 @@ def test_a_matrix_unit_that_adds_c_last_is_described():
     assert found.rounding == "toward_zero" and found.result_rounding == "ties_to_even"
 
 
+def test_chains_that_are_added_in_fp32_are_described():
+    def promoted(a, b):
+        halves = (matrix_unit.V100(a[k : k + 8], b[k : k + 8]) for k in (0, 8, 16))
+        return sum(halves, np.float32(0))
+
+    found = fingerprint(promoted, kind="dot", inputs="fp16", n=24)
+    assert (found.block, found.fraction_bits) == (4, 23), found
+    assert found.order == "seq(chain(0..3 | 4..7) .. chain(16..19 | 20..23))"
+    assert found.rounding == found.result_rounding == "ties_to_even"
+
+
 def test_a_matrix_unit_is_named_if_its_order_has_all_bits(monkeypatch):
     """With an order that computes the rule, as apscope's orders of units do."""
 

@@ -243,7 +243,8 @@ def _found(
     f, accumulator = arguments.get("format"), arguments.get("accumulate")
     sums = accumulator or f if shown is not None and shown.differing == 0 else None
     partial, result = rules.partial_bits, (rules.result_bits, rules.result_bits)
-    cut = "nothing below its last bit" if 0 < rules.fraction_bits < rules.partial_bits[1] else ""
+    cut = "nothing below its last bit" if 0 < rules.fraction_bits < partial[0] else ""
+    fused = bool(runs) and isinstance(runs[0][2], tuple) and len(runs[0][2]) > 2
     if right and right[0].order.endswith("kahan") and sums is not None:
         partial = (_bits(sums), _bits(sums))  # measured, a compensated sum has one bit more
     return SumFingerprint(
@@ -258,9 +259,11 @@ def _found(
         fraction_bits=rules.fraction_bits or None,
         fraction_rounding=_modes(rules.fraction_modes, "" if not rules.fraction_bits else "?"),
         accumulator=_words(partial, sums, False),
-        rounding=_modes(rules.partial_modes, mode or cut or "mixed") if partial[1] else "",
+        rounding=_modes(rules.partial_modes, mode or cut or "not seen") if partial[1] else "",
         result=_words(result, sums if called.kind == "allreduce" else f, rules.at_least),
-        result_rounding=_modes(rules.result_modes, mode or cut or "not seen") if result[1] else "",
+        result_rounding=_modes(rules.result_modes, mode or cut * fused or "not seen")
+        if result[1]
+        else "",
         addend=addend_of(runs, called.n) if called.addend else "",
         ratio=scale.ratio,
         calls=called.calls,

@@ -247,7 +247,9 @@ class _Order:
             return
         kahan = self.name.endswith("kahan")  # whose compensation is not a rounding of sums
         modes = dict.fromkeys([*rules.partial_modes * (not kahan), *rules.result_modes])
-        for (f, a), mode in itertools.product(self.formats(rules), modes or ROUNDINGS):
+        if not modes or rules.partial_bits[0] != rules.partial_bits[1]:
+            modes.update(dict.fromkeys(ROUNDINGS))  # sums of different kinds
+        for mode, (f, a) in itertools.product(modes, list(self.formats(rules))):
             plain: Arguments = {"format": f, "rounding": mode}
             if a is not None and a != f:
                 plain["accumulate"] = a
@@ -258,7 +260,7 @@ class _Order:
                     others = (m for m in rules.term_modes if m != mode)
                     yield from ({**plain, "rounding": m, "hop_rounding": mode} for m in others)
             elif self.name == TREE:
-                ends = [None, *(m for m in rules.result_modes if m not in modes)]
+                ends = [None, *(m for m in rules.result_modes if m != mode)]
                 for first, zero, end in itertools.product((False, True), (False, True), ends):
                     yield {
                         **plain,

@@ -120,22 +120,23 @@ class _Rules:
             bits.append(self.kept(a, j, min(leaves(sibling))) + 1)
         modes: tuple[str, ...] = ()
         for addition, sibling in inner:
-            three = self.three(addition)
-            if three is not None:
-                p = self.kept(three[0], three[2], min(leaves(sibling))) + 1
-                fractions = _fractions(fraction_bits - p + 1 if fraction_bits else 2)
+            three, k = self.three(addition), min(leaves(sibling))
+            if three is not None and not modes:
+                p = self.kept(three[0], three[2], k) + 1
+                fractions = _fractions(fraction_bits - p + 1 if len(addition) > 2 else 2)
                 if p > 2 and p + 1 <= self.scale.ratio and fractions:
-                    modes = self.modes(three, min(leaves(sibling)), self.scale.large, p, fractions)
-                    break
+                    modes = self.modes(three, k, self.scale.large, p, fractions)
         return (min(bits), max(bits)), modes
 
     def three(self, addition: tuple[Tree, ...]) -> tuple[int, int, int] | None:
-        """Three terms, of which no later addition than this one adds the first two."""
+        """Three terms that this addition adds, the first two of them perhaps before it."""
         if len(addition) > 2:
             i, j, k = self.parts(addition)[:3]
             return i, j, k
-        first, last = sorted(map(leaves, addition), key=len, reverse=True)
-        return (first[0], first[1], last[0]) if len(first) > 1 else None
+        first, last = addition
+        if isinstance(first, int):
+            return None
+        return min(leaves(first[0])), min(leaves(first[-1])), min(leaves(last))
 
     def result_bits(self) -> tuple[int, bool]:
         """Significant bits of a result, and whether terms were small enough to show them all."""

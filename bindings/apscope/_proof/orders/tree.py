@@ -85,8 +85,12 @@ class _Builder:
         return self.masks.ball(i, j)[self.element]
 
     def build(self, members: list[int]) -> Tree:
-        """The tree of these terms: the sums that contain the first of them, from inside."""
-        first, *others = members
+        """The tree of these terms: the sums that contain one of them, from inside.
+
+        That one is in the middle: in a chain, half of the terms are on its way to the root.
+        """
+        first = members[len(members) // 2]
+        others = [j for j in members if j != first]
         balls = {j: self.ball(first, j) for j in others}
         tree, inside = first, 1 << first
         for ball in sorted(set(balls.values()), key=int.bit_count):
@@ -100,7 +104,8 @@ class _Builder:
         """The trees of the terms that one addition adds to a sum."""
         parts = []
         while ring:
-            part = [ring[0], *(k for k in ring[1:] if self.ball(ring[0], k) != ball)]
+            one = ring[len(ring) // 2]
+            part = [k for k in ring if k == one or self.ball(one, k) != ball]
             parts.append(self.build(part))
             ring = [k for k in ring if k not in part]
         return parts
