@@ -114,9 +114,7 @@ def down(x: np.ndarray, exponent: np.ndarray, fraction: int) -> np.ndarray:
     return np.ldexp(np.floor(np.ldexp(x, shift)), -shift)
 
 
-def cdna3_sum(
-    dot: np.ndarray, of_dot: np.ndarray, c: np.ndarray, forgets: bool
-) -> np.ndarray:
+def cdna3_sum(dot: np.ndarray, of_dot: np.ndarray, c: np.ndarray, forgets: bool) -> np.ndarray:
     """CDNA 3's end: the products' sum is rounded down 32 bits below the larger of its exponent and
     C's, C 24 bits below it. `forgets`: a C more than 25 exponents below counts as zero, even a
     negative one. The sum is rounded down to 31 fraction bits, then to fp32, ties to even."""
@@ -169,7 +167,7 @@ class Unit:
     """`k`: products of an instruction. `parts`: which of them each step adds, in order; None: one
     step. `late`: the steps begin at +0, and C is added to their result in the result's format,
     ties to even. `limited`: a product of 2^128 or more is infinite. `flushes`: subnormal operands
-    are +0. `operands`: the format whose exponents the operands have; None: their own."""
+    are +0."""
 
     k: int
     step: Step
@@ -179,7 +177,6 @@ class Unit:
     result: str = "fp32"
     limited: bool = False
     flushes: bool = False
-    operands: str | None = None
 
     def instruction(
         self, a: np.ndarray, b: np.ndarray, exponent: np.ndarray, c: np.ndarray
@@ -212,7 +209,7 @@ class Unit:
                 finite = np.isfinite(total) | (self.step is pairwise)
                 x, y = (np.where(finite[:, None], v, 0) for v in (x, y))
                 exponent = sum(
-                    exponents(v, SMALLEST_EXPONENT[self.operands or form])
+                    exponents(v, SMALLEST_EXPONENT[form])
                     for v, form in zip((x, y), forms, strict=True)
                 )
                 d = self.instruction(x, y, exponent, np.where(finite, c, 0))
@@ -341,8 +338,7 @@ H100 = nvidia(16, 25)
 H100_TF32 = nvidia(8, 25, ("tf32",))
 H100_FP8 = nvidia(32, 13, FP8, result_bits=13)
 ADA_FP8 = nvidia(16, 13, FP8, result_bits=13)
-#: FP8 operands are fp16 numbers here, with fp16's exponents.
-MMA_FP8 = replace(nvidia(32, 25, FP8), parts=MOD_4, late=True, operands="fp16")
+MMA_FP8 = replace(nvidia(32, 25, FP8), parts=MOD_4, late=True)
 
 UNITS = {
     "v100": V100,
@@ -363,9 +359,7 @@ UNITS = {
     "h100:fp8": H100_FP8,
     "h100:fp8_fp16": nvidia(32, 13, FP8, "fp16"),
     "h100:mma_fp8": MMA_FP8,
-    "h100:mma_fp8_fp16": replace(
-        nvidia(32, 25, FP8, "fp16"), parts=MOD_4, late=True, operands="fp16"
-    ),
+    "h100:mma_fp8_fp16": replace(nvidia(32, 25, FP8, "fp16"), parts=MOD_4, late=True),
     "b200": H100,
     "b200:fp16": nvidia(16, 25, ("fp16",), "fp16"),
     "b200:tf32": H100_TF32,

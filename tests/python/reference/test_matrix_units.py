@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.cuda import matrix_units as reader
 from tests.reference import matrix_unit_recordings as recordings
 from tests.reference.matrix_units import DTYPES, NAN_BITS, UNITS, Unit, nvfp4, values
 
@@ -223,6 +224,32 @@ def test_nvfp4_by_hand() -> None:
     assert d[1] == 576 * 448**2
 
 
+def test_what_the_recorder_writes_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """tests/cuda/matrix_units.py on a file as an H100's would be, and with one result changed."""
+    g = np.random.default_rng(3)
+    cases, m, n, k = 2 * len(reader.CASES), 16, 8, 16
+    a, b = draw(g, "bf16", (cases, m, k), 4), draw(g, "bf16", (cases, n, k), 4)
+    c = g.normal(size=(cases, m, n)).astype(np.float32)
+    shape = (cases, m, n, k)
+    x = np.broadcast_to(values(a, "bf16")[:, :, None], shape)
+    y = np.broadcast_to(values(b, "bf16")[:, None], shape)
+    d = UNITS["h100"].dot(x, y, c, "bf16")
+    head = np.array([m, n, k, 2, 4, cases, len(reader.CASES)], np.int32)
+    path, saved = tmp_path / "mma_bf16.bin", tmp_path / "saved.npz"
+    monkeypatch.setattr(sys, "argv", ["matrix_units", str(tmp_path), "--save", str(saved)])
+    path.write_bytes(b"".join(array.tobytes() for array in (head, a, b, c, d)))
+    assert reader.main() == 0
+    assert "3584 results: equal to h100, b200" in capsys.readouterr().out
+    with np.load(saved) as arrays:
+        assert recordings.tiles(arrays, "mma_bf16", "h100", "bf16").differing() == 0
+    d[1, 0, 0] += 1
+    path.write_bytes(b"".join(array.tobytes() for array in (head, a, b, c, d)))
+    assert reader.main() == 1
+    assert "none; h100 does not give 1 of within 2^1" in capsys.readouterr().out
+
+
 def draw(
     g: np.random.Generator, form: str, shape: tuple[int, ...], spread: int | None
 ) -> np.ndarray:
@@ -282,11 +309,11 @@ def test_mmasim_gives_the_same(
 ) -> None:
     """MMA-Sim 2: chains of two instructions. Its own multiply-add, compiled where it is imported, is
     not needed. A NaN is compared as a NaN."""
-    torch = pytest.importorskip("torch")
     multiply_add = types.ModuleType("mmasim.arithmetic.fma")
     multiply_add.MMA_FMA = object  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "mmasim.arithmetic.fma", multiply_add)
     pytest.importorskip("mmasim")
+    torch = pytest.importorskip("torch")
     module = pytest.importorskip("mmasim.amd" if kind == "MFMA" else "mmasim.nv_ptx")
     unit = UNITS[name]
     dtype = np.float16 if unit.result == "fp16" else np.float32
@@ -298,7 +325,9 @@ def test_mmasim_gives_the_same(
         c[g.random(cases) < 0.3] = 0
         mine = unit.dot(values(a, form), values(b, form), c, form)
         signed = (torch.from_numpy(x.view(f"i{x.itemsize}")) for x in (a, b))
-        view = {"fp16": "float16", "bf16": "bfloat16", "tf32": "float32"}.get(form, f"float8_{form}")
+        view = {"fp16": "float16", "bf16": "bfloat16", "tf32": "float32"}.get(
+            form, f"float8_{form}"
+        )
         operands = (x.view(getattr(torch, view)) for x in signed)
         theirs = getattr(module, kind)(device, instruction).dpa(*operands, torch.from_numpy(c))
         np.testing.assert_array_equal(mine, theirs.numpy())
@@ -308,8 +337,8 @@ def test_mmasim_gives_the_same(
 @pytest.mark.parametrize("form", ["e4m3fn", "e5m2"])
 def test_mmaemu_gives_the_same(preset: str, name: str, form: str) -> None:
     """mmaemu 0.1: chains from a C, and the sum of chains of 128."""
-    torch = pytest.importorskip("torch")
     pytest.importorskip("mmaemu")
+    torch = pytest.importorskip("torch")
     chain = pytest.importorskip("mmaemu.model.chain")
     plan = pytest.importorskip("mmaemu.model.plan")
     g = np.random.default_rng(2)
