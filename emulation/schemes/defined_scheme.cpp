@@ -21,6 +21,7 @@ void replace_choice(SchemeParts& scheme, DefinedParts& defined) {
     if (!defined.select) return;
     if (choice.draw) choice.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
     choice.select = std::move(defined.select);
+    choice.is_constant = false;
 }
 
 void replace_encoding(SchemeParts& scheme, DefinedParts& defined) {

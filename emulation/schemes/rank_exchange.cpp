@@ -115,7 +115,7 @@ void check_alone(const Scheme& scheme, const Topology& topology, bool phased) {
     const SchemeParts& parts = scheme.parts;
     if (phased ? !has_two_phases(parts)
                : parts.topology != reductions::gather || parts.encoding.reduces() ||
-                     parts.encoding.crosses_topologies() || parts.choice.selects())
+                     parts.encoding.crosses_topologies() || parts.choice.needs_all_rows())
         unsupported(name + "with topology '" + topology.name() +
                     "' encodes a worker's row with the others" + rank +
                     (topology.kind == Topology::Kind::two_phase
