@@ -217,6 +217,90 @@ TEST(CppTraceWriter, RefusesWhatNoReaderAccepts) {
               5u);
 }
 
+TEST(CppTraceWriter, ContinuesATrace) {
+    const Place place;
+    const fs::path run = place / "run";
+    TraceWriter(run, {.workers = 2, .resume = true}).close();  // there is no trace yet
+    {
+        TraceWriter writer(run, {.workers = 2, .sampled_from = {{"fc.weight", 60}}});
+        record(writer, 3, 1);
+        writer.end_step(3, {.loss = 0.1});
+        record(writer, 4, 1);
+        (void)writer.write_files(4);  // never committed
+    }
+    const std::string before = text_of(run / "manifest.json");
+    std::ofstream(run / "step_00000003/.worker_0001.safetensors.apscope-0123abcd");
+    std::ofstream(run / "step_00000003/.notes.txt.apscope-0123abcd");
+    std::ofstream(run / ".manifest.json.apscope-0123abcd");
+    {
+        TraceWriter writer(run, {.workers = 2, .resume = true});
+        EXPECT_EQ(writer.committed(), (std::vector<std::int64_t>{3}));
+        EXPECT_EQ(error_of([&] { record(writer, 3, 1); }),
+                  "step 3 must be 4 or more; steps are recorded in ascending order");
+        EXPECT_EQ(text_of(run / "manifest.json"), before);
+        writer.add(5, 0, "fc.weight", std::vector<float>(6), {2, 3});
+        writer.add(5, 1, "fc.weight", std::vector<float>(6), {2, 3});
+        EXPECT_EQ(error_of([&] { writer.end_step(5); }),
+                  "worker 0 at step 5 lacks the tensor 'fc.bias'");
+        writer.close();
+        record(writer, 5, 7);
+        writer.end_step(5);
+        EXPECT_EQ(Place::names_of(run / "step_00000003").size(), 4u);
+    }
+    EXPECT_EQ(Place::names_of(run / "step_00000003"),
+              (std::vector<std::string>{".notes.txt.apscope-0123abcd", "worker_0000.safetensors",
+                                        "worker_0001.safetensors"}));
+    EXPECT_EQ(Place::names_of(run),
+              (std::vector<std::string>{"manifest.json", "step_00000003", "step_00000005"}));
+    const Trace trace = open_trace(run);
+    EXPECT_EQ(trace.steps(), (std::vector<std::int64_t>{3, 5}));
+    EXPECT_EQ(trace.read(5, "fc.weight", 1).values[0], 7.0f);
+    EXPECT_NE(text_of(run / "manifest.json").find("\"sampled_from\": 60"), std::string::npos);
+
+    const std::string in = run.string() + " has a trace with ";
+    EXPECT_EQ(error_of([&] { TraceWriter(run, {.workers = 3, .resume = true}); }),
+              in + "workers 2, not 3; record into a new folder");
+    EXPECT_EQ(
+        error_of([&] { TraceWriter(run, {.workers = 2, .reduction = "sum", .resume = true}); }),
+        in + "reduction 'mean', not 'sum'; record into a new folder");
+    TraceWriter first(run, {.workers = 2, .resume = true}),
+        second(run, {.workers = 2, .resume = true});
+    record(first, 6, 1);
+    first.end_step(6);
+    first.close();
+    record(second, 6, 1);
+    EXPECT_NE(error_of([&] { second.end_step(6); }).find("which another process wrote"),
+              std::string::npos);
+    std::ofstream(run / "manifest.json") << "{}";
+    try {
+        const TraceWriter damaged(run, {.workers = 2, .resume = true});
+        ADD_FAILURE() << "a damaged manifest was continued";
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.kind(), ErrorKind::unreadable_file);
+        EXPECT_NE(std::string(refused.what()).find("; record into a new folder"),
+                  std::string::npos);
+    }
+}
+
+TEST(CppTraceWriter, StoresHalfPrecision) {
+    const Place place;
+    TraceWriter writer(place / "run");
+    const std::vector<std::uint16_t> codes = {0x3c00, 0xc100, 0x0001};
+    writer.add(0, 0, "half", codes, format("fp16"), {3});
+    writer.add(0, 0, "brain", codes, format("bf16"), {3, 1});
+    EXPECT_EQ(error_of([&] { writer.add(0, 0, "other", codes, format("e4m3"), {3}); }),
+              "the tensor 'other' has codes of e4m3; a trace stores fp16, bf16 and fp32, so decode "
+              "them");
+    EXPECT_EQ(error_of([&] { writer.add(0, 0, "other", codes, format("bf16"), {4}); }),
+              "the tensor 'other' has 3 values, which do not fill the shape (4,)");
+    writer.end_step(0);
+    const Trace trace = open_trace(place / "run");
+    EXPECT_TRUE(std::ranges::equal(trace.read(0, "half", 0).values,
+                                   std::vector<float>{1.0f, -2.5f, 0x1p-24f}));
+    EXPECT_TRUE(std::ranges::equal(trace.read(0, "brain", 0).values,
+                                   std::vector<float>{0x1p-7f, -8.0f, 0x1p-133f}));
+}
+
 TEST(CppTraceWriter, NamesInErrorsAreOnOneLine) {
     const Place place;
     TraceWriter writer(place / "run");
