@@ -49,7 +49,9 @@ def mean_of(terms: list, counted: np.ndarray, size: float) -> tuple[float | None
     if not kept:
         return None, 0.0
     magnitude = exact_total([abs(t) for t in kept]) / len(kept)
-    return float(exact_total(kept) / len(kept)), (float(magnitude) * len(kept) + 8 * size) * 2.0**-53
+    return float(exact_total(kept) / len(kept)), (
+        float(magnitude) * len(kept) + 8 * size
+    ) * 2.0**-53
 
 
 def flat(per_worker: list) -> list:
