@@ -308,6 +308,22 @@ def test_a_matrix_unit_is_named_if_its_order_has_all_bits(monkeypatch):
         assert found.arguments == {"order": "unit:V100", "format": "fp32"}
 
 
+def test_presets_of_matrix_units_are_named():
+    known = {unit["name"]: unit for unit in getattr(apscope._core, "matrix_units", list)()}
+    for name in known.keys() & {"v100:fp16", "h100", "mi250x", "mi300x"}:
+        unit = known[name]
+        found = fingerprint(
+            lambda a, b, c, u=unit: apscope.dot(a, b, u["result"], order=f"unit:{u['name']}", c=c),
+            kind="dot",
+            inputs="fp16",
+            n=32,
+            addend=True,
+        )
+        assert (found.name, found.differing) == (f"unit:{name}", 0), found
+        if unit["fraction"]:
+            assert (found.block, found.fraction_bits) == (unit["k"], unit["fraction"])
+
+
 def test_what_the_inputs_cannot_show_is_said():
     found = fingerprint(
         lambda x: apscope.sum(x, "fp32"), kind="sum", inputs="e4m3", n=N

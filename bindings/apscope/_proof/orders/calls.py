@@ -106,7 +106,8 @@ class Called:
         with np.errstate(divide="ignore"):
             exponent = np.where(terms == 0, 0, np.log2(np.abs(terms)))
         low, high = self.range
-        b = 2.0 ** np.where(exponent > high, high, np.where(exponent < low, low, 0))
+        half = np.floor(exponent / 2)
+        b = 2.0 ** np.where((exponent > high) | (exponent < low), half, 0)
         a = terms / b
         if self.kind == "matmul":
             a = np.repeat(a[None, :], self.rows, axis=0)

@@ -57,7 +57,7 @@ def matches_of(
     first of these the others are compared with its arguments alone.
     """
     found: list[Match] = []
-    names = [*_orders(called, runs), *unit_orders(called, rules)]
+    names = [*_orders(called, runs), *unit_orders(called, runs, rules)]
     for name in [*names, TREE]:
         order = _Order(name, called, scale, runs, probes)
         agreed = next((m.arguments for m in found if m.differing == 0), None)
@@ -72,20 +72,34 @@ def matches_of(
     return sorted(found, key=lambda m: m.differing)
 
 
-def unit_orders(called: Called, rules: Rules) -> list[str]:
+def unit_orders(called: Called, runs: tuple[Run, ...], rules: Rules) -> list[str]:
     """Orders of matrix units to compare with: presets, then the unit of these measurements."""
-    if not rules.fraction_bits or not called.products:
+    if not called.products or not runs:
         return []
-    presets: list[str] = getattr(_core, "matrix_unit_presets", list)()
-    result = rules.partial_bits[1] - 1 if rules.partial_bits[1] else 23
-    sizes = f"fraction={rules.fraction_bits},result={result}"
-    interleaves = [(1, ""), (2, ",interleave=mod4"), (2, ",interleave=even_odd")]
-    addends = ("", ",c=last") if called.addend else ("",)
-    return [f"unit:{name}" for name in presets] + [
-        f"unit:k={rules.block * times},{sizes}{interleave}{addend}"
-        for times, interleave in interleaves
-        for addend in addends
-    ]
+    # An apscope without matrix units has no presets, and refuses the names below.
+    presets: list[dict[str, Any]] = getattr(_core, "matrix_units", list)()
+    chain = promoted_chain(runs[0][2])
+    endings = ["", *[f",promote={chain}"] * (chain > 0)]
+    names = [unit["name"] + ending for ending in endings for unit in presets]
+    if rules.fraction_bits:
+        result = rules.partial_bits[0] or rules.result_bits
+        sizes = f"k={rules.block},fraction={rules.fraction_bits},result={result - 1}"
+        for ending in endings:
+            for addend in ["", *[",c=last"] * called.addend]:
+                names += [
+                    f"{sizes}{places}{addend}{ending}"
+                    for places in ("", ",interleave=mod4", ",interleave=even_odd")
+                ]
+    return [f"unit:{name}" for name in names]
+
+
+def promoted_chain(tree: Tree) -> int:
+    """Terms of a chain of additions of several terms, if additions of two add such chains."""
+    while isinstance(tree, tuple) and len(tree) == 2 and isinstance(tree[-1], tuple):
+        tree = tree[-1]
+        if len(tree) > 2:
+            return len(leaves(tree))
+    return 0
 
 
 def _orders(called: Called, runs: tuple[Run, ...]) -> list[str]:
@@ -241,7 +255,7 @@ class _Order:
     def variants(self, rules: Rules) -> Iterator[Arguments]:
         """Arguments that the measured rules allow, the plainest first."""
         if self.name.startswith("unit:"):
-            yield from ({"format": f} for f in _formats((rules.result_bits,), self.called.inputs))
+            yield from ({"format": FloatFormat(name)} for name in ("fp32", "fp16"))
             return
         if not self.runs and self.name == TREE:
             return
