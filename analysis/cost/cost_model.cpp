@@ -17,9 +17,10 @@ namespace apscope::detail {
 namespace {
 
 // In the order of CollectiveAlgorithm.
-constexpr std::array<std::string_view, 9> names{"ring",   "tree",         "halving",
-                                                "pat",    "double_tree",  "all_gather",
-                                                "shards", "hierarchical", "hierarchical_shards"};
+constexpr std::array<std::string_view, 10> names{"ring",   "tree",         "halving",
+                                                 "pat",    "double_tree",  "all_gather",
+                                                 "shards", "hierarchical", "hierarchical_shards",
+                                                 "streams"};
 
 double binary_levels(int workers) {  // ceil(log2 W)
     int levels = 0;
@@ -42,8 +43,8 @@ CollectiveAlgorithm parse_collective(std::string_view name) {
     if (match == names.end()) {
         throw std::invalid_argument(
             "unknown collective '" + std::string(name) +
-            "'; use ring, tree, halving, pat, double_tree, all_gather, shards, hierarchical or "
-            "hierarchical_shards");
+            "'; use ring, tree, halving, pat, double_tree, all_gather, shards, hierarchical, "
+            "hierarchical_shards or streams");
     }
     return static_cast<CollectiveAlgorithm>(match - names.begin());
 }
@@ -53,6 +54,7 @@ std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_vie
     if (topology == linear) return {{CollectiveAlgorithm::ring, 1}};
     if (topology == vote || topology == code_sum || topology == two_phase)
         return {{CollectiveAlgorithm::shards, 1}};
+    if (topology == streams) return {{CollectiveAlgorithm::streams, 1}};
     if (topology == gather) return {{CollectiveAlgorithm::all_gather, 1}};
     const std::string_view name = collective_name(topology);
     if (name.empty()) return std::nullopt;
@@ -108,6 +110,10 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
                               (b.side_in_parts ? share : others) * (b.side + b.result_side)};
             cost.added = share * b.sent;
             cost.decoded = b.sent + b.result;  // one part of every worker's message, and the result
+            break;
+        case CollectiveAlgorithm::streams:
+            cost.inter = {1.0, b.sent + b.side};
+            cost.added = b.sent;
             break;
         case CollectiveAlgorithm::hierarchical:
         case CollectiveAlgorithm::hierarchical_shards: {
@@ -239,6 +245,12 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
     if (!collective) return std::nullopt;
     Way way{collective->first, collective->second, t.rounds, {payload, payload, payload, side}};
     if (way.collective == CollectiveAlgorithm::all_gather) return way;
+    if (way.collective == CollectiveAlgorithm::streams) {
+        if (!t.messages) return std::nullopt;
+        way.rounds = t.messages(workers, values);
+        way.bytes.result = 4.0 * values;
+        return way;
+    }
     const bool scatters =
         !collective_name(topology).empty() && !parse_topology(topology).phases.has_phase2;
     if (t.phased) {

@@ -67,6 +67,8 @@ enum class CollectiveAlgorithm {
              // all-gather of the results, if there are any (two-phase, votes, integer sums)
     hierarchical,         // reduce-scatter inside a node, ring between nodes, all-gather inside
     hierarchical_shards,  // like hierarchical, but `shards`, with encoded sums, between nodes
+    streams,              // the bytes of a message are all that a worker sends, in any number of
+                          // messages; no nodes
 };
 
 // An algorithm's name is that of its enumerator. parse_collective() throws std::invalid_argument

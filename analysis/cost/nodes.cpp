@@ -212,6 +212,7 @@ std::optional<Cost> cost_on_nodes(CollectiveAlgorithm collective, const MessageB
     if (workers == 1) return cost;
     const Nodes nodes{workers, *count, workers / *count};
     if (nodes.count == 1) return on_one_node(cost);
+    if (collective == streams) return std::nullopt;  // the receivers are not known
     if (collective == hierarchical || collective == hierarchical_shards)
         return group == nodes.each ? std::optional(cost) : std::nullopt;
     cost.inter = cost.intra = {};
@@ -253,6 +254,10 @@ std::optional<Cost> cost_on_nodes(const Way& way, int workers, std::optional<int
 Cost checked_cost(std::string_view name, const MessageBytes& bytes, int workers,
                   std::optional<int> group, std::optional<int> nodes) {
     const int each = nodes && *nodes > 0 ? std::max(1, workers / *nodes) : 1;
+    if (nodes && parse_collective(name) == CollectiveAlgorithm::streams)
+        throw std::invalid_argument("nodes=" + std::to_string(*nodes) +
+                                    " are not known to 'streams', whose bytes have no receivers; "
+                                    "leave nodes out");
     const auto cost =
         cost_on_nodes(parse_collective(name), bytes, workers, group.value_or(each), nodes);
     if (!cost)

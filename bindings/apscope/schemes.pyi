@@ -57,6 +57,7 @@ __all__ = [
     "OkTopk",
     "PowerSGD",
     "RandomK",
+    "SparCML",
     "THC",
     "TopK",
     "ZeroBlocks",
@@ -464,6 +465,9 @@ class PowerSGD(Scheme):
 
 class RandomK(Scheme):
     def __init__(self, *, keep: float = 0.01, scale: bool = True) -> None: ...
+
+class SparCML(Scheme):
+    def __init__(self, *, keep: float = 0.01, algorithm: str = "recursive_doubling") -> None: ...
 
 class THC(Scheme):
     def __init__(

@@ -17,8 +17,9 @@ namespace apscope::detail {
 // topology replaces.
 namespace reductions {
 inline constexpr std::string_view gather = "gather", vote = "vote", code_sum = "code_sum",
-                                  two_phase = "own:two_phase", linear = "linear";
-inline constexpr std::array own{gather, vote, code_sum, two_phase, linear};
+                                  two_phase = "own:two_phase", linear = "linear",
+                                  streams = "streams";
+inline constexpr std::array own{gather, vote, code_sum, two_phase, linear, streams};
 }  // namespace reductions
 
 // The value of Transport::agreed_bits if the workers agree on all side information.
@@ -45,6 +46,9 @@ struct Transport {
     bool phased = false;  // the reduction has two phases
     // Bits per value in phase 2 divided by bits per value in phase 1; NaN if unknown.
     double phase2_width = 1.0;
+    // For `streams`, where the payload is all that a worker sends: the number of messages that the
+    // busiest worker sends one after another, of a tensor with this many values.
+    std::function<int(int workers, double values)> messages = {};
     // The transport of the groups' sums in a hierarchy of two levels, whose other fields describe
     // the workers' messages; otherwise null.
     std::shared_ptr<const Transport> over = {};

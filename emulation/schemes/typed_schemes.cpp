@@ -40,7 +40,8 @@ constexpr auto hints = std::to_array<Words>({
     {"1bitsgd onebitsgd", "1-bit SGD is error_feedback(sign)"},
     {"1bitlamb onebitlamb 01adam 0/1adam zerooneadam", "the nearest is onebit_adam"},
     {"dgc deepgradientcompression sparse sparsify sparsification",
-     "sparse gradients have top_k, random_k, error_feedback(top_k), ok_topk and, without loss, "
+     "sparse gradients have top_k, random_k, error_feedback(top_k), ok_topk, sparcml and, without "
+     "loss, "
      "zero_blocks"},
     {"lowrank svd", "low rank has powersgd:rank=2 and error_feedback(powersgd)"},
     {"ternary tern tgrad", "ternary values have terngrad"},

@@ -205,7 +205,8 @@ def collective(
     ----------
     name : str
         ``ring``, ``tree``, ``halving``, ``pat``, ``double_tree``, ``all_gather``, ``shards``,
-        ``hierarchical`` or ``hierarchical_shards``: the algorithm; docs/definitions.md, section 12.
+        ``hierarchical``, ``hierarchical_shards`` or ``streams``: the algorithm; docs/definitions.md,
+        section 12.
     sent : float
         Bytes of one worker's message.
     workers : int
@@ -228,7 +229,7 @@ def collective(
     ------
     ValueError
         An unknown name, no worker; `nodes` that do not divide the workers, or whose workers are not
-        the groups.
+        the groups; `nodes` for ``streams``.
     """
     workers = integer("workers", workers, 1, 2**30)
     group = None if group is None else integer("group", group, 1, 2**30)

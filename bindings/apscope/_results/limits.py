@@ -22,7 +22,7 @@ EVEN = (
 UNEVEN = ("code_sum", "vote")
 #: Schemes that choose what they send: a block of zeros takes no bits, so all are counted for the
 #: blocks with noise, of which the error is.
-CHOOSING = ("top_k", "ok_topk", "random_k", "fft_sparse", "zero_blocks")
+CHOOSING = ("top_k", "ok_topk", "sparcml", "random_k", "fft_sparse", "zero_blocks")
 
 
 def limits_of(results: Any) -> dict[str, Known]:

@@ -73,6 +73,7 @@ def reduction(topology: str) -> str:
         "own:two_phase": "its own two phases",
         "gather": "gathered",
         "code_sum": "codes added",
+        "streams": "sparse streams added",
     }.get(first, first) + (f", {keys}" if comma else "")
 
 

@@ -56,8 +56,8 @@ struct CollectiveCost {
 /// The cost of one collective operation, by the formulas of docs/definitions.md, section 12; equal
 /// to that of `apscope.cost.collective` in Python.
 ///
-/// @param name     ring, tree, halving, pat, double_tree, all_gather, shards, hierarchical or
-///                 hierarchical_shards.
+/// @param name     ring, tree, halving, pat, double_tree, all_gather, shards, hierarchical,
+///                 hierarchical_shards or streams.
 /// @param sent     The bytes of one worker's message.
 /// @param workers  At least one.
 /// @param group    Workers in a group; for hierarchies only. By default all workers of a node;

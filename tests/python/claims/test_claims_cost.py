@@ -47,7 +47,7 @@ def test_the_tree_has_as_many_levels_as_neighbours_pair_up(workers):
 
 
 def test_one_worker_sends_nothing():
-    for name in "ring tree halving pat double_tree all_gather shards hierarchical hierarchical_shards".split():
+    for name in "ring tree halving pat double_tree all_gather shards hierarchical hierarchical_shards streams".split():
         c = cost.collective(name, 1e6, 1, group=4)
         assert (c.messages, c.bytes, c.intra_messages, c.intra_bytes, c.added) == (
             0,

@@ -112,6 +112,7 @@ def test_which_limit_a_reduction_has():
         ("top_k", "two_phase"): known.over_noise(5.0),
         ("error_feedback(top_k)", "reduce_scatter"): known._of_sum.up.at(10.0),
         ("ok_topk", "own:two_phase"): known._of_sum.divided(5.0)[0],
+        ("sparcml", "streams"): math.nan,
         ("aps:e4m3fn", "double_tree"): math.nan,
         ("powersgd", "linear"): math.nan,
         ("mx", "gather"): math.nan,

@@ -18,6 +18,8 @@ CASES: list[Case] = [
     Case("fft_sparse:keep=0.5,bits=6,mantissa=2,bucket=16"),
     Case("top_k:keep=0.1", sent=lambda g: largest(g, max(1, g.size // 10))),
     Case("top_k:keep=0.3,index=packed"),
+    Case("sparcml", order=False),
+    Case("sparcml:keep=0.2,algorithm=split", sent=lambda g: largest(g, max(1, g.size // 5))),
     Case("random_k:keep=0.1"),
     Case("random_k:keep=0.4,scale=false"),
     Case("zero_blocks:block=4", sent=lambda g: g),

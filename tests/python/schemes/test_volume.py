@@ -139,6 +139,8 @@ OWN = {  # topology, and bytes that a rank sends
     "onebit_adam": ("own:two_phase", 7 / 4 * N / 8 + 7 * 8),
     "birder": ("own:two_phase", 7 / 4 * N / 8),
     "ok_topk": ("own:two_phase", 7 / 4 * 4 * N),
+    # All elements: a stream of N to the nearest, then halves and quarters there and back.
+    "sparcml:keep=1": ("streams", 4 + 4 * N + 2 * 3 / 4 * 4 * N),
     "fp8_two_shot:e4m3fn": ("own:two_phase", 7 / 4 * N + 7 * 8),
     "fp8_two_shot:e4m3fn,group=256": ("own:two_phase", 7 / 4 * (N + 4 * N / 256)),
     "quickreduce:int8": ("own:two_phase", 7 / 4 * 8.5 * PADDED / 8),
