@@ -41,8 +41,9 @@ struct AddUnitBlocks {
         for (std::size_t first = 0; first < count; first += block) {
             const std::size_t end = first + block < count ? first + block : count;
             std::int16_t top[Lanes];
-            for (std::size_t j = 0; j < Lanes; ++j) top[j] = 2 * zero_operand;
-            for (std::size_t k = first; k < end; ++k) {
+            for (std::size_t j = 0; j < Lanes; ++j)
+                top[j] = static_cast<std::int16_t>(ea[first] + eb[first * Lanes + j]);
+            for (std::size_t k = first + 1; k < end; ++k) {
                 for (std::size_t j = 0; j < Lanes; ++j) {
                     const auto e = static_cast<std::int16_t>(ea[k] + eb[k * Lanes + j]);
                     top[j] = e > top[j] ? e : top[j];
@@ -63,19 +64,18 @@ struct AddUnitBlocks {
                 const auto counts = ~static_cast<std::uint32_t>(passes[j]);
                 scale[j] = bits_cast<float>(
                     static_cast<std::uint32_t>(fraction - exponent[j] + 127) << 23 & counts);
-                const float term = bits_cast<float>(bits & counts) * scale[j];
-                sum[j] = static_cast<double>(static_cast<std::int32_t>(term));
+                const float cut_c = bits_cast<float>(bits & counts) * scale[j];
+                sum[j] = static_cast<double>(static_cast<std::int32_t>(cut_c));
             }
+            const auto term = [&](std::size_t k, std::size_t j) __attribute__((always_inline)) {
+                return static_cast<std::int32_t>(a[k] * b[k * Lanes + j] * scale[j]);
+            };
             for (std::size_t k = first; k < end;) {
                 const std::size_t last = k + group < end ? k + group : end;
                 std::int32_t part[Lanes];
-                for (std::size_t j = 0; j < Lanes; ++j) part[j] = 0;
-                for (; k < last; ++k) {
-                    const float factor = a[k];
-                    for (std::size_t j = 0; j < Lanes; ++j)
-                        part[j] +=
-                            static_cast<std::int32_t>(factor * b[k * Lanes + j] * scale[j]);
-                }
+                for (std::size_t j = 0; j < Lanes; ++j) part[j] = term(k, j);
+                while (++k < last)
+                    for (std::size_t j = 0; j < Lanes; ++j) part[j] += term(k, j);
                 for (std::size_t j = 0; j < Lanes; ++j) sum[j] += static_cast<double>(part[j]);
             }
             for (std::size_t j = 0; j < Lanes; ++j) {
