@@ -15,6 +15,9 @@ cmake --build build/cuda --parallel "${JOBS:-$(nproc)}" -- --quiet
 status=0
 build/cuda/tests/cuda/cuda_test || status=$?
 ((status == 0 || status == 77))  # 77: no GPU here
+# The recorder of matrix units, which is run by hand.
+nvcc -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90a,code=sm_90a \
+    -c -o build/cuda/record_matrix_units.o tests/cuda/record_matrix_units.cu
 # The module by itself: what it says without a GPU, and how it reads DLPack.
 trap 'rm -f bindings/apscope/_cuda*.so' EXIT
 cp build/cuda/bindings/_cuda*.so bindings/apscope/

@@ -3,7 +3,8 @@
 Formats
     `FloatFormat`, `BlockFormat`, and `Projection` (how a number is converted to a format);
     `named_formats`, `named_block_formats`; `identify` (the format of a dtype), `fingerprint` (the
-    rule of another library's cast). Parameters that are formats also accept names and dtypes.
+    rule of another library's cast, the order of its sums). Parameters that are formats also accept
+    names and dtypes.
 Arrays
     `quantize`, `encode`, `decode`; `Draws` (a seed that advances from call to call, for stochastic
     rounding); `cast_statistics` (the errors of a cast); `allreduce`; with scales of blocks

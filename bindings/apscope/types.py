@@ -5,6 +5,7 @@ from ._arrays.cast_statistics import CastStatistics
 from ._arrays.plan import Plan
 from ._excess_loss.expected import ExpectedExcess
 from ._proof.fingerprint import Fingerprint
+from ._proof.orders.fingerprint import SumFingerprint
 from ._proof.random_rounding import RandomRounding
 from ._rate_limit.limit import Limit
 from ._report.explore import Explorer
@@ -12,5 +13,5 @@ from ._schemes.exchange import Exchange
 
 __all__ = [
     "CastStatistics", "EncodedBlocks", "Exchange", "ExpectedExcess", "Explorer", "Fingerprint",
-    "Limit", "Plan", "RandomRounding",
+    "Limit", "Plan", "RandomRounding", "SumFingerprint",
 ]  # fmt: skip

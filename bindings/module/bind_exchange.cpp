@@ -237,14 +237,15 @@ void bind_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes
         "make_scheme",
         [made](const std::string& name, const std::string& base, const py::dict& parts,
                std::optional<bool> keeps_state, bool compares_intended, int bits,
-               const std::string& grid) {
+               std::uint64_t side_bits, const std::string& grid) {
             DefinedParts own = parts_of(parts);
             own.bits = bits;
+            own.side_bits = side_bits;
             own.keeps_state = keeps_state;
             own.compares_intended = compares_intended;
             own.grid = grid;
             made->add(define_scheme(name, parse_scheme(base, made.get()), std::move(own)));
         },
         py::arg("name"), py::arg("base"), py::arg("parts"), py::arg("keeps_state"),
-        py::arg("compares_intended"), py::arg("bits"), py::arg("grid"));
+        py::arg("compares_intended"), py::arg("bits"), py::arg("side_bits"), py::arg("grid"));
 }

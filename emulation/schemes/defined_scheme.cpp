@@ -21,16 +21,18 @@ void replace_choice(SchemeParts& scheme, DefinedParts& defined) {
     if (!defined.select) return;
     if (choice.draw) choice.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
     choice.select = std::move(defined.select);
+    choice.is_constant = false;
 }
 
 void replace_encoding(SchemeParts& scheme, DefinedParts& defined) {
     SchemeEncoding& encoding = scheme.encoding;
     if (defined.encode) {
         scheme.choice.measure = {};
-        encoding.encode = [encode = std::move(defined.encode),
-                           bits = defined.bits](const RowPiece& p, Message& m) {
+        encoding.encode = [encode = std::move(defined.encode), bits = defined.bits,
+                           side_bits = defined.side_bits](const RowPiece& p, Message& m) {
             m.prepare(0, false, false);
             m.payload_bits = p.x.size() * static_cast<std::uint64_t>(bits);
+            m.side_bits = side_bits;
             encode(p, m);
         };
         encoding.draws = defined.draws;

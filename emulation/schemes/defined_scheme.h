@@ -24,13 +24,15 @@ struct DefinedParts {
         {};
     std::function<void(const TrainingStep&, const State&, std::span<Row* const>)> inverse = {};
     std::function<Parameters(const Selection&)> select = {};
-    // Fills in an empty message, whose payload_bits are `bits` per value.
+    // Fills in an empty message, whose payload_bits are `bits` per value and whose side_bits are
+    // those below.
     std::function<void(const RowPiece&, Message&)> encode = {};
     std::function<void(const SentPieces&, Row& sum)> reduce = {};
     std::function<void(const TrainingStep&, State&, const Exchange&)> update = {};
 
-    int bits = 32;      // bits per value that encode() sends
-    bool draws = true;  // encode() may round randomly
+    int bits = 32;                // bits per value that encode() sends
+    std::uint64_t side_bits = 0;  // other bits of a message, such as those of a scale
+    bool draws = true;            // encode() may round randomly
     // True if steps must come in order. If not set: true with update(), otherwise as in the base
     // scheme.
     std::optional<bool> keeps_state = {};

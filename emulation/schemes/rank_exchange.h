@@ -11,20 +11,24 @@
 // messages of other ranks and steps. A call that throws changes neither the states nor `out`.
 //
 // Only schemes that encode the row of a worker without the rows of the other workers are supported:
-// schemes in two phases (also for reduce_scatter), and schemes without a choice of parameters whose
-// messages are gathered.
+// schemes in two phases (also for reduce_scatter), schemes whose messages are gathered and whose
+// parameters do not depend on the rows of all workers, and policies of such schemes. In two phases
+// of a scheme whose blocks cross tensors, the messages for a tensor also have the values of its
+// neighbours on which the sum depends (two_phase_bucket.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "emulation/schemes/step_exchange.h"
-#include "emulation/schemes/two_phase.h"
+#include "emulation/schemes/two_phase_bucket.h"
 
 namespace apscope::detail {
 
@@ -60,28 +64,57 @@ public:
     std::vector<bool> receive(std::span<const std::vector<std::byte>> received,
                               std::span<const std::span<float>> out) const;
 
-    const Scheme& scheme() const { return scheme_; }
-    // The state of the scheme for the rank's row of a tensor, and for its shard of the sum.
+private:
+    // The scheme, or one of the policy's branches.
+    struct Branch {
+        std::shared_ptr<const Scheme> scheme;
+        std::shared_ptr<const Scheme> phase2 = nullptr;  // encodes the sums; null if nothing does
+        bool phased = false;  // true: two phases, in which each row is encoded alone
+    };
+    // The elements of a tensor that an owner adds: elements first .. end - 1 of the tensor, and
+    // before and after them those of neighbouring tensors on which their sum depends.
+    struct Part {
+        std::size_t first = 0, end = 0, before = 0, after = 0;
+
+        std::size_t count() const { return end - first; }
+        std::size_t all() const { return before + count() + after; }
+    };
+    // A tensor at a step.
+    struct Item {
+        std::size_t tensor;
+        const Branch* branch;
+        std::optional<Bucket> bucket;     // of a scheme whose blocks cross tensors
+        std::vector<ShardPart> in_array;  // parts of the array of the bucket or tensor
+        std::vector<Part> parts;          // one per owner
+
+        const SchemeParts& scheme() const { return branch->scheme->parts; }
+        // True if the sum depends on elements of neighbouring tensors.
+        bool crosses() const { return bucket && branch->phase2; }
+    };
+    // The state of a scheme for the rank's row of a tensor, and for its shard of the sum.
     struct States {
         State row, shard;
     };
-    std::vector<States>& states() { return states_; }
-
-private:
-    Shard shard(std::size_t tensor, std::size_t owner) const {
-        return shard_of(owner, tensors_[tensor].elements(), static_cast<std::size_t>(workers_));
-    }
-    TrainingStep step_of(std::size_t tensor, const RankGradients& step) const;
-    SchemeParts row_parts(Row& sent) const;
+    // The tensors at a step, whose gradients may be missing if no row of a bucket is read.
+    std::vector<Item> items(const RankGradients& step) const;
+    States& states_of(const Item& item) { return states_[item.tensor][item.branch->scheme->spec]; }
+    TrainingStep step_of(const Item& item, const RankGradients& step) const;
+    SchemeParts row_parts(const Branch& branch, Row& sent) const;
+    void check(const RankGradients& step) const;
+    Row encode(const Item& item, const TrainingStep& step, std::span<const float> gradient,
+               State& state, bool& skipped) const;
 
     Scheme scheme_;
-    std::shared_ptr<const Scheme> phase2_;  // encodes the sums; null if sums are not encoded
+    std::vector<Branch> branches_;  // those of the policy, in its order, or the scheme
     std::vector<StepTensor> tensors_;
+    std::vector<PolicyTensor> known_;
+    std::vector<std::string> needs_;  // some of weights, loss, learning_rate
     int rank_, workers_;
-    bool phased_ = false, own_exact_ = false, divide_;
+    bool own_exact_ = false, divide_;
     std::uint64_t seed_;
     RankGradients step_;  // the last step of send(), without its gradients and weights
-    std::vector<States> states_;
+    // The states of each tensor, by the spec of the scheme.
+    std::vector<std::map<std::string, States>> states_;
 };
 
 }  // namespace apscope::detail

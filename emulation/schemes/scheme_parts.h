@@ -25,7 +25,8 @@ struct SchemeChoice {
     Choose choose = {};
     bool needs_sums = false,    // choose() needs the sums of AgreedStatistics
         joins_tensors = false,  // choose() gives several tensors one scale
-        looks_ahead = false;    // choose() uses Lookahead, so decisions depend on the topology
+        looks_ahead = false,    // choose() uses Lookahead, so decisions depend on the topology
+        is_constant = false;    // the parameters do not depend on tensors, steps, rows and states
     // Adds parameters that are drawn from the step's random words, for all workers and pieces; rows
     // have `size` elements. All messages then depend on the same random words, so the variance of
     // their sum is not the sum of their variances.
@@ -35,6 +36,8 @@ struct SchemeChoice {
     std::function<Row(const WorkerRow&)> measure = {};
 
     bool selects() const { return select || choose; }
+    // True if the parameters depend on the rows of all workers.
+    bool needs_all_rows() const { return selects() && !is_constant; }
     // True if choose() decides for each tensor at each step from the amax and the counts of only
     // this tensor and step.
     bool is_alone() const { return !needs_sums && !joins_tensors && !looks_ahead; }

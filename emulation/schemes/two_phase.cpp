@@ -196,6 +196,17 @@ void keep_own_shard(const RowPiece& p, std::size_t workers, Message& m) {
     }
 }
 
+void encode_neighbours(const SchemeParts& parts, bool own_exact, const TrainingStep& step,
+                       std::size_t workers, const RowReader& seen, std::span<const double> x,
+                       std::size_t worker, Message& m) {
+    const TrainingStep one = alone(step, step.bucket);
+    State none;
+    const Chosen chosen = choose_alone(parts, one, none, seen);
+    const RowPiece piece{one, chosen.theta, chosen.measured, {0, x.size()}, x, worker};
+    parts.encoding.make(piece, m);
+    if (own_exact) keep_own_shard(piece, workers, m);
+}
+
 void encode_shard(const SchemeParts& parts, const TrainingStep& step, State& state,
                   std::size_t worker, std::size_t elements, std::span<double> sum) {
     Phase2Encoder phase2{parts, alone(step), {}, {}, nullptr, true};
@@ -291,12 +302,8 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
         states.second.resize(s.workers());
         const auto encode = [&](const TrainingStep& step, const RowReader& seen,
                                 std::span<const double> x, std::size_t worker, Message& m) {
-            const TrainingStep one = alone(step, step.bucket);
-            State none;
-            const Chosen chosen = choose_alone(phase1->parts, one, none, seen);
-            const RowPiece piece{one, chosen.theta, chosen.measured, {0, x.size()}, x, worker};
-            phase1->parts.encoding.make(piece, m);
-            if (phases.own_exact) keep_own_shard(piece, s.workers(), m);
+            encode_neighbours(phase1->parts, phases.own_exact, step, s.workers(), seen, x, worker,
+                              m);
         };
         const auto add = [&](const SentPieces& sent, Row& total) {
             add_up(phases, accumulator, sent, total);

@@ -48,6 +48,12 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
 // Replaces the decoded values of the worker's own shard by the unencoded values, rounded to fp32.
 void keep_own_shard(const RowPiece& piece, std::size_t workers, Message& m);
 
+// Phase 1 of a worker, of whose bucket the elements x are sent: chooses the parameters from `seen`.
+// step: that of the worker alone, or of all workers.
+void encode_neighbours(const SchemeParts& parts, bool own_exact, const TrainingStep& step,
+                       std::size_t workers, const RowReader& seen, std::span<const double> x,
+                       std::size_t worker, Message& m);
+
 // Phase 2 of a shard: encodes the sum in place with the parts of the scheme of phase 2. step: the
 // tensor and step; worker: the worker whose random words are used; elements: the length of the
 // complete tensor.

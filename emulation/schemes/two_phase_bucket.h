@@ -8,18 +8,37 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
 
+// A part of a shard: elements first .. end - 1 of the array that is divided among the owners.
+struct ShardPart {
+    std::size_t owner, first, end;
+
+    std::size_t count() const { return end - first; }
+};
+// The consecutive parts of the shards of an array of `size` elements that contain elements first ..
+// last - 1: complete shards or, if block != 0, complete blocks of shards.
+std::vector<ShardPart> shard_parts(std::size_t size, std::size_t workers, std::size_t block,
+                                   std::size_t first, std::size_t last);
+
+// Makes the message of a worker in phase 1. The scheme chooses its parameters from `seen` and
+// encodes x.
+using EncodeNeighbours =
+    std::function<void(const TrainingStep& step, const RowReader& seen, std::span<const double> x,
+                       std::size_t worker, Message& m)>;
+// Makes the message of a worker for these parts of the shards of step.bucket. own: the values that
+// the worker sends for the tensor itself.
+void encode_parts(const TrainingStep& step, std::span<const ShardPart> parts,
+                  const EncodeNeighbours& encode, std::size_t worker, std::span<const double> own,
+                  Message& m);
+
 // The functions of both phases.
 struct BucketPhases {
-    // Phase 1: makes the message of a worker. The scheme chooses its parameters from `seen` and
-    // encodes x.
-    std::function<void(const TrainingStep& step, const RowReader& seen, std::span<const double> x,
-                       std::size_t worker, Message& m)>
-        phase1;
+    EncodeNeighbours phase1;
     // Adds the messages of phase 1.
     std::function<void(const SentPieces& sent, Row& sum)> add_up;
     // Phase 2: encodes a shard of the sum, or blocks of it, in place.

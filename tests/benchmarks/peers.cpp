@@ -18,16 +18,16 @@
 #include <vector>
 
 #ifdef APSCOPE_HAS_CPFLOAT
+// CPFloat's header includes these, which must not have C linkage in C++.
 #include <fenv.h>
 #include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 extern "C" {
-#include <cpfloat_binary32.h>
+#include <cpfloat.h>
 }
 #endif
 
@@ -155,6 +155,8 @@ void set(Options& options, const Case& of) {
     if constexpr (requires { options.emin; }) options.emin = of.format.emin();
     if constexpr (requires { options.infinity; })
         options.infinity = static_cast<decltype(options.infinity)>(1);
+    if constexpr (requires { options.saturation; })
+        options.saturation = static_cast<decltype(options.saturation)>(0);
     options.explim = static_cast<decltype(options.explim)>(1);
     options.subnormal = static_cast<decltype(options.subnormal)>(1);
     options.round = of.draws() ? CPFLOAT_RND_SP : CPFLOAT_RND_NE;

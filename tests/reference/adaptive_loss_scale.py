@@ -100,13 +100,17 @@ def abs_range(g: np.ndarray, W: np.ndarray, u_min: float, u_max: float) -> float
 def cast_range(g: np.ndarray, u_min: float, u_max: float, lognormal: bool = False) -> float:
     """Of a gradient that is cast to a narrower format: sigma = std g, no fan. lognormal:
 
-    l = exp(ln u_min - mean - std * (the normal quantile at 1e-3)), moments of ln|g|, g nonzero."""
+    l = exp(ln u_min - mean - std * (the normal quantile at 1e-3)), moments of ln|g|, g nonzero.
+
+    A standard deviation of 0 gives 1 in either case, without the bound."""
     if lognormal:
         size = np.abs(np.asarray(g, F))
         size = size[size > 0]
         if size.size == 0:
             return 1.0
         mean, std = moments(np.log(size.astype(np.float64)))
+        if std == 0:
+            return 1.0
         l = math.exp(math.log(u_min) - float(mean) - float(std) * NormalDist().inv_cdf(SHARE))
     else:
         sigma = moments(g)[1] if g.size else F(0)

@@ -175,12 +175,11 @@ def loss(
     adaptive: bool = False,
 ) -> float:
     """entropy + r beta C / mean(flops), C a sum over the batch. adaptive (off in the published
-    runs): a beta C above entropy / 10 is scaled to that; whether the published test includes the
-    division by mean(flops) is not known here, which matters for flops other than 1."""
-    term = beta * C
+    runs): a beta C / mean(flops) above entropy / 10 is scaled to that."""
+    term = beta * C / (sum(flops) / len(flops))
     if adaptive and term > entropy / 10:
         term = entropy / 10
-    return entropy + r * term / (sum(flops) / len(flops))
+    return entropy + r * term
 
 
 def target(turns: int, first: float = 1.5, step: float = 0.5) -> float:

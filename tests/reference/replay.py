@@ -6,7 +6,7 @@ import numpy as np
 
 from . import production
 from .allreduce import Adder
-from .casts import Limits, as_float, cast
+from .casts import Limits, as_float, cast, exact_total
 from .formats import FORMATS
 from .noise import COLUMNS, noise_of, over_noise
 from .random_words import REDUCE, random_integers, replay_key
@@ -48,8 +48,10 @@ def mean_of(terms: list, counted: np.ndarray, size: float) -> tuple[float | None
     kept = [t for t, c in zip(terms, counted.ravel().tolist()) if c]
     if not kept:
         return None, 0.0
-    magnitude = sum(abs(t) for t in kept) / len(kept)
-    return float(sum(kept) / len(kept)), (float(magnitude) * len(kept) + 8 * size) * 2.0**-53
+    magnitude = exact_total([abs(t) for t in kept]) / len(kept)
+    return float(exact_total(kept) / len(kept)), (
+        float(magnitude) * len(kept) + 8 * size
+    ) * 2.0**-53
 
 
 def flat(per_worker: list) -> list:
@@ -58,7 +60,7 @@ def flat(per_worker: list) -> list:
 
 def summed(per_worker: list, divisor: int = 1) -> list:
     """Sums over the workers, element by element."""
-    return [sum(column) / Fraction(divisor) for column in zip(*per_worker)]
+    return [exact_total(column) / divisor for column in zip(*per_worker)]
 
 
 @np.errstate(all="ignore")  # infinities and NaNs are values like others

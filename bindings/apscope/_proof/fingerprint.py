@@ -1,14 +1,15 @@
-"""The rule of an undocumented cast: its format, rounding, overflow, subnormals, NaN, zeros."""
+"""The rule of an undocumented cast or sum: its format and roundings, or the order it adds in."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from .._arrays.casts import decode, quantize
+from .._arrays.checks import text
 from .._arrays.inputs import FormatLike, as_format
 from .._arrays.projection import Projection
 from .._core import FloatFormat
@@ -17,6 +18,7 @@ from .._formats.formats import named_formats
 from ..conformance import EDGES, ROUNDINGS, inputs_of
 from .differences import agrees, allowed, described, differences
 from .lattice import infer_format, is_lattice
+from .orders.fingerprint import KINDS, SumFingerprint, sum_fingerprint
 from .random_rounding import RandomRounding, draws_at_random, random_rounding
 
 Run = Callable[[np.ndarray], np.ndarray]
@@ -84,41 +86,102 @@ class Fingerprint:
         return "\n".join(f"{name:<12} {value}" for name, value in rows if value)
 
 
-def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
-    """Find the rule of a cast by probing.
+@overload
+def fingerprint(
+    cast: Any, *, kind: Literal["cast"] = "cast", codes: FormatLike | None = None
+) -> Fingerprint: ...
+
+
+@overload
+def fingerprint(
+    cast: Callable[..., Any],
+    *,
+    kind: Literal["sum", "dot", "matmul", "allreduce"],
+    inputs: FormatLike = "fp32",
+    n: int = 64,
+    workers: int = 4,
+    shape: tuple[int, int] = (4, 4),
+    addend: bool = False,
+) -> SumFingerprint: ...
+
+
+def fingerprint(
+    cast: Any,
+    *,
+    kind: str = "cast",
+    codes: FormatLike | None = None,
+    inputs: FormatLike = "fp32",
+    n: int = 64,
+    workers: int = 4,
+    shape: tuple[int, int] = (4, 4),
+    addend: bool = False,
+) -> Fingerprint | SumFingerprint:
+    """Find the rule of a cast, or the order and the roundings of a sum, by probing.
 
     Parameters
     ----------
     cast : callable or dtype
-        Takes a float32 array, one-dimensional, and returns one of the same shape: values of any
-        floating-point dtype, or integers, which are codes. Or a dtype of NumPy, ml_dtypes or torch.
-        It is called a few dozen times, with up to about 60 000 elements; a cast that rounds at
-        random about 150 times, with up to 2^20 elements, 10^7 in all.
+        A cast takes a float32 array, one-dimensional, and returns one of the same shape: values of
+        any floating-point dtype, or integers, which are codes. Or a dtype of NumPy, ml_dtypes or
+        torch. It is called a few dozen times, with up to about 60 000 elements; a cast that rounds
+        at random about 150 times, with up to 2^20 elements, 10^7 in all. The callables of the other
+        kinds take float32 arrays and return numbers of any real dtype (NumPy or torch).
+    kind : {"cast", "sum", "dot", "matmul", "allreduce"}
+        What the callable is: a cast; f(x) of n terms; f(a, b) of n products; f(a, b) of shapes
+        (rows, n) and (n, columns); f(x) of shape (workers, n), whose rows it adds to n numbers.
     codes : FloatFormat, str or dtype, optional
         The format of the codes of a cast that returns integers; by default the named one for which
         the results are nearest to the inputs.
+    inputs : FloatFormat, str or dtype
+        Operands of a sum or product are values of this format, signed and with a zero. The wider
+        its exponents, the more is seen: see the notes.
+    n : int
+        Terms of a sum or product, the elements of an all-reduce; 1 to 256.
+    workers : int
+        Rows of an all-reduce; 1 to 256.
+    shape : (int, int)
+        Rows and columns of a matrix product.
+    addend : bool
+        The callable of a product takes a third operand C, of the shape of its result, and adds it.
 
     Returns
     -------
-    Fingerprint
+    Fingerprint or SumFingerprint
+        The second for every kind but ``cast``.
 
     Notes
     -----
-    The probes are the conformance pack's inputs for the format found (every value, midpoint and
-    neighbour of up to 8 bits), all powers of two and a pattern of every fp32 exponent. Errors
-    elsewhere are not found: a cast that is wrong at one other fp32 value passes.
+    **Casts.** The probes are the conformance pack's inputs for the format found (every value,
+    midpoint and neighbour of up to 8 bits), all powers of two and a pattern of every fp32 exponent.
+    Errors elsewhere are not found: a cast that is wrong at one other fp32 value passes.
 
     A cast whose results differ for equal inputs of one array rounds at random. Its probes agree if
     they are one of the two neighbours; the preset's rounding is the rule that agrees with the
     frequencies (see `RandomRounding`). At most 16 random bits can be counted; if the cast draws the
     same in every call (a fixed seed), about 33.
 
+    **Sums.** A large term M at one place, -M at another and small terms elsewhere: those that are
+    added to M before -M is are lost, the others are the result. Over all pairs of places this shows
+    the tree of the additions (FPRev, Xie, Gao and Xue, arXiv 2411.00442), also those that add
+    several terms at once. Then sizes beside M show the bits that are kept, and fractions of the
+    last bit the rounding. A name is given only if apscope's order has the callable's bits on every
+    random probe (30 to 60), overflows, subnormals, signed zeros, infinities and NaN among them;
+    docs/conformance.md has the method and its limits. The callable is called some hundred times,
+    about n^2 times (n of 64: 12 000) if its additions do not round to nearest.
+
+    What the inputs cannot show is not found: if no term is lost beside one 2^ratio times as large,
+    there is no tree. FP8 products (e4m3fn: a ratio of 2^25 with FP8 results, 2^34 with fp32 ones)
+    show F up to 33, FP8 sums (2^16) no fp32 accumulator. A matrix product is probed at one shape.
+
     Raises
     ------
     ValueError
-        A result that is not one number per input; integers that are not codes of a named format.
+        A cast: a result that is not one number per input; integers that are not codes of a named
+        format. A sum: an exception, a result of another shape or not a number, results that change
+        from call to call, a callable that does not return single terms; an option out of range or
+        of another kind.
     TypeError
-        Neither a callable nor a dtype.
+        Neither a callable nor a dtype; for a sum, not a callable.
 
     Examples
     --------
@@ -126,7 +189,23 @@ def fingerprint(cast: Any, *, codes: FormatLike | None = None) -> Fingerprint:
     >>> found = apscope.fingerprint(np.float16)
     >>> found.format, found.rounding, found.differing
     ('fp16', 'ties_to_even', 0)
+    >>> found = apscope.fingerprint(lambda x: np.cumsum(x)[-1], kind="sum", n=16)
+    >>> found.name, found.order, found.accumulator
+    ('sequential', 'seq(0..15)', '24 bits (fp32)')
     """
+    if text("kind", kind) in KINDS:
+        if codes is not None:
+            raise ValueError(f"codes= is for kind='cast', not for '{kind}'")
+        return sum_fingerprint(
+            cast, kind, n=n, inputs=inputs, workers=workers, shape=shape, addend=addend
+        )
+    if kind != "cast":
+        raise ValueError(f"kind='{kind}' is not one of cast, {', '.join(KINDS)}")
+    if (inputs, n, workers, tuple(shape), addend) != ("fp32", 64, 4, (4, 4), False):
+        raise ValueError(
+            f"inputs, n, workers, shape and addend are for a sum; give kind=, one of "
+            f"{', '.join(KINDS)}"
+        )
     run = _values_of(cast_of(cast), None if codes is None else as_format(codes))
     candidates = _named()
     general = infer_format(run)

@@ -218,6 +218,7 @@ def define(
     keeps_state: bool | None = None,
     compares_intended: bool = False,
     bits: int = 32,
+    side_bits: int = 0,
     grid: str = "",
 ) -> Scheme:
     """Define a scheme: another one with functions of its four parts replaced by NumPy functions.
@@ -256,7 +257,10 @@ def define(
     reduce : f(step, state, theta, values) -> (m,)
         The encoding: the sum over the workers.
     bits : int
-        Bits per value that `encode` sends, if it returns no payload.
+        Bits per value that `encode` sends, if it returns no payload; 0 to 64.
+    side_bits : int
+        Bits of side information of each message of `encode`, such as 32 for an fp32 scale; 0 to
+        2^32. Volumes count them besides `bits` or the payload.
     grid : str
         The column ``format``; by default the base's.
 
@@ -298,6 +302,7 @@ def define(
         keeps_state,
         compares_intended,
         integer("bits", bits, 0, 64),
+        integer("side_bits", side_bits, 0, 2**32),
         grid,
     )
     return Scheme(name)

@@ -17,7 +17,7 @@ from .._arrays.inputs import FormatLike, as_format
 from .._traces.opening import as_trace
 from .._traces.trace import Trace
 
-__all__ = ["join_scales", "layer_scale", "layer_scales"]
+__all__ = ["cast_scale", "join_scales", "layer_scale", "layer_scales"]
 __dir__ = __all__.copy
 
 
@@ -50,6 +50,8 @@ def layer_scale(
     total: float | None = 1024.0,
     fan: int | None = None,
     element_wise: bool = False,
+    rescue: float = 1.0,
+    abs_range: bool = False,
     sparsity: float = 0.5,
     u_min: float | None = None,
     power_of_two: bool = True,
@@ -85,6 +87,14 @@ def layer_scale(
         abs(g w) / fan, over the nonzero products of g and w at the same output, the terms of
         the sums. `upper` and `total` do not apply. The outputs are the gradient's last axis, or, for
         weights of d > 2 axes, the axis before its last d - 2.
+    rescue : float, 0 to 1
+        With `element_wise`, the share of these products that are rescued: min abs(g w) is that of
+        the floor(N rescue) largest of N products. u_max is compared with all of them. Below 1 all
+        products are in memory at once.
+    abs_range : bool
+        l = max(1, (u_min / fan) / max(min|g| min|w|, 1e-15)), at most (u_max / fan) / (max|g|
+        max|w|), over the nonzero elements of each tensor; 1 if one has none. `upper` and `total` do
+        not apply.
     sparsity : float
         Share of products that pass a ReLU.
     u_min : float, optional
@@ -99,8 +109,9 @@ def layer_scale(
     Raises
     ------
     ValueError
-        `share`, `fan` or `u_min` out of range, an unknown format, a gradient with another number of
-        outputs, a product that fp64 does not have.
+        `share`, `fan`, `rescue` or `u_min` out of range, an unknown format, a gradient with another
+        number of outputs, a product that fp64 does not have; `rescue` without `element_wise`, or
+        both rules at once.
 
     Notes
     -----
@@ -111,6 +122,8 @@ def layer_scale(
     --------
     >>> layer_scale([[1e-5]], [[1e-4]], element_wise=True, u_min=6e-8)
     32.0
+    >>> layer_scale([[1e-5, 1e-7]], [[1e-4], [1e-4]], element_wise=True, u_min=6e-8, rescue=0.5)
+    32.0
     """
     g, w = np.asarray(gradient, np.float64), np.asarray(weights, np.float64)
     f = as_format(format)
@@ -119,18 +132,25 @@ def layer_scale(
     if fan is not None:
         terms = integer("fan", fan, 1, 2**62)
     share = _share(share)
+    if not 0 <= number("rescue", rescue) <= 1:
+        raise ValueError(f"rescue={rescue} is not between 0 and 1")
+    if (rescue < 1 and not element_wise) or (element_wise and abs_range):
+        raise ValueError(
+            f"rescue={rescue} with element_wise={element_wise} and abs_range={abs_range} is not a "
+            "rule; rescue is for element_wise, without abs_range"
+        )
     if element_wise:
-        low, high = _products(g, w)
-        rescuing = smallest / low if low else math.inf
-        l = min(max(1.0, rescuing), _quotient(f.largest, high) / terms) if high else 1.0
+        l = _rescuing(g, w, smallest, f.largest, terms, rescue)
+        return power_of_two_below(l) if power_of_two else l
+    if abs_range:
+        l = _within_extremes(g, w, smallest / terms, f.largest / terms)
         return power_of_two_below(l) if power_of_two else l
     (mean_g, var_g), (mean_w, var_w) = _moments(g), _moments(w)
     squares = (var_g + mean_g * mean_g) * (var_w + mean_w * mean_w)
     sigma = math.sqrt(squares) * math.sqrt(sparsity * terms)
     l = 1.0
     if sigma > 0:
-        # sqrt2 erfinv(T) is the normal quantile of (1 + T) / 2.
-        l = max(1.0, smallest / (NormalDist().inv_cdf(0.5 + 0.5 * share) * sigma))
+        l = max(1.0, smallest / (_half_width(share) * sigma))
         l = min(l, _quotient(f.largest / terms, _largest(g) * _largest(w)))
     l = bounded(l, cumulative, upper, total)
     return power_of_two_below(l) if power_of_two else l
@@ -157,14 +177,63 @@ def power_of_two_below(l: float) -> float:
     return math.ldexp(1.0, math.frexp(l)[1] - 1)
 
 
-def _products(g: np.ndarray, w: np.ndarray) -> tuple[float, float]:
-    """Smallest and largest magnitude of the nonzero products g w at the same output; or 0, 0."""
-    outputs = -1 if w.ndim < 2 else 1 - w.ndim
-    if g.ndim < -outputs or not w.ndim or g.shape[outputs] != w.shape[0]:
+def _half_width(share: float) -> float:
+    """sqrt2 erfinv(T): the normal quantile of (1 + T) / 2."""
+    return NormalDist().inv_cdf(0.5 + 0.5 * share)
+
+
+def _rescuing(
+    g: np.ndarray, w: np.ndarray, u_min: float, u_max: float, fan: int, rescue: float
+) -> float:
+    """l by the products of the sums, element by element."""
+    low, high = _products(g, w)
+    if not high:
+        return 1.0
+    if rescue < 1:
+        low = _least_of_largest(g, w, rescue)
+    return min(max(1.0, u_min / low if low else math.inf), _quotient(u_max, high) / fan)
+
+
+def _within_extremes(g: np.ndarray, w: np.ndarray, u_min: float, u_max: float) -> float:
+    """l by the products of the smallest and of the largest elements."""
+    (low_g, high_g), (low_w, high_w) = _sizes(g), _sizes(w)
+    if not (high_g and high_w):
+        return 1.0
+    return min(max(1.0, u_min / max(low_g * low_w, 1e-15)), _quotient(u_max, high_g * high_w))
+
+
+def _sizes(x: np.ndarray) -> tuple[float, float]:
+    """Smallest and largest magnitude of the nonzero finite elements; 0, 0 if there is none."""
+    size = np.abs(x[np.isfinite(x) & (x != 0)])
+    return (float(size.min()), float(size.max())) if size.size else (0.0, 0.0)
+
+
+def _least_of_largest(g: np.ndarray, w: np.ndarray, rescue: float) -> float:
+    """The smallest magnitude of this share of the nonzero products, the largest ones; or inf."""
+    rows = [np.moveaxis(x, axis, 0) for x, axis in ((g, _outputs(g, w)), (w, 0))]
+    found = []
+    for of_g, of_w in zip(*rows, strict=True):
+        factors = [np.abs(x[np.isfinite(x) & (x != 0)]) for x in (of_g, of_w)]
+        found.append(np.multiply.outer(*factors).ravel())
+    products = np.concatenate(found)
+    count = int(products.size * rescue)
+    return float(np.partition(products, products.size - count)[-count]) if count else math.inf
+
+
+def _outputs(g: np.ndarray, w: np.ndarray) -> int:
+    """The gradient's axis of the outputs."""
+    axis = -1 if w.ndim < 2 else 1 - w.ndim
+    if g.ndim < -axis or not w.ndim or g.shape[axis] != w.shape[0]:
         raise ValueError(
             f"weights of shape {w.shape} do not fit a gradient of shape {g.shape}; its axis "
-            f"{outputs} must be the weights' first"
+            f"{axis} must be the weights' first"
         )
+    return axis
+
+
+def _products(g: np.ndarray, w: np.ndarray) -> tuple[float, float]:
+    """Smallest and largest magnitude of the nonzero products g w at the same output; or 0, 0."""
+    outputs = _outputs(g, w)
     low, high = np.ones(w.shape[0]), np.ones(w.shape[0])
     for factor in (np.moveaxis(g, outputs, 0), w):
         size = np.abs(factor).reshape(w.shape[0], -1) if factor.size else np.zeros((w.shape[0], 1))
@@ -173,6 +242,77 @@ def _products(g: np.ndarray, w: np.ndarray) -> tuple[float, float]:
             low *= np.where(size > 0, size, math.inf).min(axis=1, initial=math.inf)
             high *= size.max(axis=1, initial=0.0)
     return (float(low.min()), float(high.max())) if high.any() else (0.0, 0.0)
+
+
+@guarded
+def cast_scale(
+    gradient: Any,
+    *,
+    format: FormatLike = "fp16",
+    share: float = 1e-3,
+    cumulative: float = 1.0,
+    upper: float | None = 16.0,
+    total: float | None = 1024.0,
+    lognormal: bool = False,
+    u_min: float | None = None,
+    power_of_two: bool = True,
+) -> float:
+    """The scale l of a gradient that is cast to a narrower format, at a border between formats.
+
+    With the standard deviation sigma of the elements g, about their mean,
+
+        l = max(1, u_min / (sqrt2 erfinv(share) sigma)), at most u_max / max abs(g),
+        at most total / cumulative and upper; then down to a power of two,
+
+    so that a `share` of a normal gradient is below u_min. With `lognormal`, and the mean mu and
+    standard deviation s of ln abs(g) over the elements that are not zero,
+
+        l = max(1, exp(ln u_min - mu - s sqrt2 erfinv(2 share - 1))), with the same bounds.
+
+    If the standard deviation is 0, or there is no element, the first line is 1.
+
+    Source: R. Zhao et al., arXiv:1910.12385, and its code (`AdaLossCastFunction`), in fp32.
+
+    Parameters
+    ----------
+    gradient : array_like
+        As it arrives, of any shape. Elements that are not finite do not count.
+    format : FloatFormat, str or dtype
+        That of the result: u_min is its smallest positive value, u_max its largest.
+    share, cumulative, upper, total, u_min, power_of_two
+        As for `layer_scale`.
+    lognormal : bool
+        Whether the logarithms of the magnitudes are taken to be normal.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        `share` or `u_min` out of range, an unknown format.
+
+    Examples
+    --------
+    >>> cast_scale([1e-5, -1e-5], u_min=6e-8)
+    4.0
+    """
+    g = np.asarray(gradient, np.float64)
+    f, share = as_format(format), _share(share)
+    smallest = f.smallest_positive if u_min is None else _positive("u_min", u_min)
+    sizes = np.abs(g[np.isfinite(g) & (g != 0)])
+    mean, variance = _moments(np.log(sizes) if lognormal else g)
+    sigma, l = math.sqrt(variance), 1.0
+    if sigma > 0:
+        if lognormal:
+            exponent = math.log(smallest) - mean - sigma * NormalDist().inv_cdf(share)
+            l = math.exp(min(exponent, 700.0))
+        else:
+            l = smallest / (_half_width(share) * sigma)
+        l = min(max(1.0, l), f.largest / float(sizes.max()))
+    l = bounded(l, cumulative, upper, total)
+    return power_of_two_below(l) if power_of_two else l
 
 
 @guarded

@@ -12,7 +12,13 @@ from .._arrays.casts import quantize
 from .._arrays.checks import integer
 from .._arrays.inputs import FormatLike, as_format
 from .._core import FloatFormat
-from ..studies.activation_scales import bounded, join_scales, layer_scale, power_of_two_below
+from ..studies.activation_scales import (
+    bounded,
+    cast_scale,
+    join_scales,
+    layer_scale,
+    power_of_two_below,
+)
 from ._layers import LayerMode, Product
 
 
@@ -75,10 +81,14 @@ class AdaptiveLossScaling(LayerMode):
     every : int
         l is computed once per this number of forward passes. In between it is kept as it was
         before the bounds 16 and 1024 and the power of two, which hold for every pass's own P.
+    cast : {"normal", "lognormal"}, optional
+        The gradient at the end of the model comes from a wider format, as one of fp32 does from a
+        loss in fp32, and its own l multiplies P there: that of
+        `apscope.studies.activation_scales.cast_scale`, by either rule.
     stored : FloatFormat, str or dtype, optional
         gW and gb are rounded to this format once more after the division by P; None: they are not.
     **options
-        Of `layer_scale`: share, upper, total, sparsity, element_wise, u_min.
+        Of `layer_scale`: share, upper, total, sparsity, element_wise, rescue, abs_range, u_min.
 
     Attributes
     ----------
@@ -93,7 +103,8 @@ class AdaptiveLossScaling(LayerMode):
     TypeError
         `model` is not a module; an unknown option.
     ValueError
-        An unknown format, a scale that is not a power of two.
+        An unknown format, a scale that is not a power of two, an unknown rule of `cast`, or one
+        beside a constant scale.
 
     Notes
     -----
@@ -123,11 +134,14 @@ class AdaptiveLossScaling(LayerMode):
         scale: float | None = None,
         start: float = 1.0,
         every: int = 1,
+        cast: str | None = None,
         stored: FormatLike | None = None,
         **options: Any,
     ) -> None:
         super().__init__(model)
-        unknown = options.keys() - {"share", "upper", "total", "sparsity", "element_wise", "u_min"}
+        unknown = options.keys() - {
+            "share", "upper", "total", "sparsity", "element_wise", "rescue", "abs_range", "u_min",
+        }  # fmt: skip
         if unknown:
             raise TypeError(f"{min(unknown)} is not an option of layer_scale")
         self.format = as_format(format)
@@ -135,12 +149,20 @@ class AdaptiveLossScaling(LayerMode):
         self.start = _power_of_two("start", start) if self.scale is None else self.scale
         self.every = integer("every", every, 1, 2**62)
         self.stored = None if stored is None else as_format(stored)
+        if cast not in (None, "normal", "lognormal") or (cast is not None and scale is not None):
+            raise ValueError(
+                f"cast={cast!r} with scale={scale} must be normal, lognormal or None, and None "
+                "beside a scale"
+            )
+        self.cast = cast
         bounds = {"upper": options.pop("upper", 16.0), "total": options.pop("total", 1024.0)}
-        self._bounds = dict.fromkeys(bounds) if options.get("element_wise") else bounds
+        ranges = options.get("element_wise") or options.get("abs_range")
+        self._bounds = dict.fromkeys(bounds) if ranges else bounds
         self._options = options
+        self._cast_bounds = bounds
         self._passes = 0
         self._calls: dict[str, int] = {}
-        self._held: dict[tuple[str, int], float] = {}
+        self._held: dict[tuple[str, int, str], float] = {}
         self.layers: list[LayerScale] = []
 
     @property
@@ -170,7 +192,7 @@ class AdaptiveLossScaling(LayerMode):
     def _arrives_at(self, call: _Call, g: torch.Tensor) -> float:
         scales = [r.passed for r in call.readers if r.passed is not None]
         if not scales:
-            return self.start
+            return self.start * self._cast_scale(call, g)
         if len(scales) == 1:
             return scales[0]
         largest = float(g.abs().max()) if g.numel() else 0.0
@@ -179,10 +201,28 @@ class AdaptiveLossScaling(LayerMode):
         except ValueError:  # No scale fits, which `overflowed` then tells.
             return min(scales)
 
+    def _cast_scale(self, call: _Call, g: torch.Tensor) -> float:
+        """l of a gradient that no layer of the format has passed on."""
+        if self.cast is None:
+            return 1.0
+        key = call.name, call.number, "cast"
+        if key not in self._held:
+            options = {k: v for k, v in self._options.items() if k in ("share", "u_min")}
+            self._held[key] = cast_scale(
+                g.numpy() * self.start,
+                format=self.format,
+                lognormal=self.cast == "lognormal",
+                upper=None,
+                total=None,
+                power_of_two=False,
+                **options,
+            )
+        return power_of_two_below(bounded(self._held[key], self.start, **self._cast_bounds))
+
     def _own(self, call: _Call, g: torch.Tensor, w: torch.Tensor, arrived: float) -> float:
         if self.scale is not None:
             return 1.0
-        key = call.name, call.number
+        key = call.name, call.number, "layer"
         if key not in self._held:
             self._held[key] = layer_scale(
                 g.numpy(),

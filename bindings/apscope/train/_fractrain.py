@@ -192,16 +192,21 @@ class FracTrain(LayerMode):
         gates = self._gates()
         return gates.percent(gates.cost(chosen).item(), len(chosen[0]))
 
-    def regularizer(self) -> torch.Tensor:
-        """r beta C / mean f_l of the last pass, to be added to its loss; 0 without gates."""
+    def regularizer(self, loss: torch.Tensor | float | None = None) -> torch.Tensor:
+        """r beta C / mean f_l of the last pass, to be added to its loss; 0 without gates.
+
+        `loss`, the cross entropy of the pass, is needed for gates with ``ada_beta=True`` alone.
+        """
         if self.gates is None:
             return torch.zeros(())
-        return self.gates.regularizer(self._pass(), self.stage)
+        entropy = loss.item() if isinstance(loss, torch.Tensor) else loss
+        return self.gates.regularizer(self._pass(), self.stage, entropy)
 
     def observe(self, loss: float) -> int:
         """Passes the loss of an epoch to the schedule; returns the stage of the next epoch.
 
-        With gates, the source's loss includes the regularizer.
+        A NaN does not differ from any loss, so five of them are a turning point. With gates, the
+        source's loss includes the regularizer.
         """
         made = exchange(
             self._spec, _NOTHING, loss=float(loss), step=self.observed, state=self._memory
@@ -216,17 +221,17 @@ class FracTrain(LayerMode):
         choices = self._choices() if name not in self._skip and x.numel() and w.numel() else ()
         if not choices:
             return product.with_bias(product.output(x, w), b)
+        if self.gates is not None and product.is_depthwise(w):
+            choices = (choices[0].constant(*self.gates.depthwise),)
         w = Rounded.apply(w, choices[0].weight, *row_extremes(w))
-        x = added([c.part(Rounded.apply(x, c.input, *self._range(name, x))) for c in choices])
+        x = added([c.part(self._rounded(name, x, c.input)) for c in choices])
         y = product.with_bias(product.output(x, w), b)
         operations = product.forward_operations(y, w)
         for c in choices:
-            relative = relative_cost(c.input, c.weight, c.gradient).percent / 100
-            self.full_cost += 3 * operations * c.share
+            relative = relative_cost(c.input or 32, c.weight, c.gradient or 32).percent / 100
+            self.full_cost += 3 * operations * c.full_share
             self.cost += 3 * operations * c.share * relative
-        return added(
-            [c.fixed().part(RoundedGradient.apply(y, c.gradient, self._draws)) for c in choices]
-        )
+        return added([c.fixed().part(self._rounds_gradient(y, c.gradient)) for c in choices])
 
     def _choices(self) -> tuple[Choice, ...]:
         """The widths of the layer that is being computed; none outside of gated blocks."""
@@ -234,6 +239,20 @@ class FracTrain(LayerMode):
             return self._blocks.choices
         bits, gradient_bits = self.widths
         return (Choice(bits, bits, gradient_bits),)
+
+    def _rounded(self, name: str, x: torch.Tensor, bits: int) -> torch.Tensor:
+        """A layer's input in so many bits; 0 leaves it as it is."""
+        if not bits:
+            return x
+        rounded: torch.Tensor = Rounded.apply(x, bits, *self._range(name, x))
+        return rounded
+
+    def _rounds_gradient(self, y: torch.Tensor, bits: int) -> torch.Tensor:
+        """The output, whose gradient is rounded to so many bits; 0 leaves it as it is."""
+        if not bits:
+            return y
+        same: torch.Tensor = RoundedGradient.apply(y, bits, self._draws)
+        return same
 
     def _range(self, name: str, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Minimum of a layer's input, and its distance from the maximum; of evaluation, running."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,11 +23,22 @@ class Choice:
     chosen: torch.Tensor | None = None  #: m of the samples, with a gradient; None: all samples
     #: The layer multiplies by m; otherwise it computes all samples, and the block multiplies.
     inside: bool = False
+    skipping: tuple[torch.Tensor, ...] = ()  #: m of the samples that skip the block
 
     @property
     def share(self) -> float:
         """The share of the samples."""
-        return 1.0 if self.chosen is None else float((self.chosen > 0.5).double().mean())
+        return 1.0 if self.chosen is None else _share(self.chosen)
+
+    @property
+    def full_share(self) -> float:
+        """The same and the share that skips, whose products cost nothing but in full."""
+        return self.share + sum(map(_share, self.skipping))
+
+    def constant(self, bits: int, gradient_bits: int) -> Choice:
+        """The choice with these widths, and inside of a layer for all samples."""
+        widths = replace(self, input=bits, weight=bits, gradient=gradient_bits)
+        return replace(widths, chosen=None, inside=False) if self.inside else widths
 
     def of(self, x: torch.Tensor) -> torch.Tensor:
         """m times a tensor, sample by sample."""
@@ -66,6 +77,7 @@ class GatedBlocks:
         self.gates = gates
         self._modules = [modules[name] for name in gates.blocks]
         channels = [_channels(name, modules[name]) for name in gates.blocks]
+        self._shortcuts = [_shortcut(name, modules) for name in gates.shortcuts]
         self.network = GateNetwork(channels, gates.sizes, len(gates.activations))
         self.chosen: list[torch.Tensor] = []
         self.choices: tuple[Choice, ...] = ()
@@ -104,13 +116,26 @@ class GatedBlocks:
         choices = [Choice(a, self.gates.weights, g, m, inside) for a, g, m in widths]
         if inside:
             return self._with(choices, forward, x, *args, **kwargs)
+        skipping = tuple(c.chosen for c in choices if not c.input and c.chosen is not None)
+        first = next(i for i, c in enumerate(choices) if c.input)
+        choices[first] = replace(choices[first], skipping=skipping)
         version, parts = x._version, []
         for choice in choices:
-            parts.append(choice.of(self._with([choice], forward, x, *args, **kwargs)))
+            if choice.input:
+                y = self._with([choice], forward, x, *args, **kwargs)
+            else:
+                y = self._shortcuts[t](x)
+            parts.append(choice.of(y))
             if x._version != version:
                 raise RuntimeError(
                     f"block {self.gates.blocks[t]!r} changes its input in place; it must not"
                 )
+        if len({part.shape for part in parts}) > 1:
+            raise ValueError(
+                f"block {self.gates.blocks[t]!r} and its shortcut return tensors of the shapes "
+                f"{', '.join(str(tuple(part.shape)) for part in parts)}; give its shortcut's name "
+                "in shortcuts"
+            )
         return added(parts)
 
     def _gate(self, t: int, x: torch.Tensor) -> torch.Tensor:
@@ -150,6 +175,17 @@ class GatedBlocks:
 def added(parts: Sequence[torch.Tensor]) -> torch.Tensor:
     """The sum, in this order."""
     return functools.reduce(torch.add, parts)
+
+
+def _share(chosen: torch.Tensor) -> float:
+    return float((chosen > 0.5).double().mean())
+
+
+def _shortcut(name: str, modules: Mapping[str, torch.nn.Module]) -> Callable[..., Any]:
+    """The module of this name, or the identity if it is empty."""
+    if name and name not in modules:
+        raise ValueError(f"shortcuts has {name!r}, which is not a module of the model")
+    return modules[name] if name else torch.nn.Identity()
 
 
 def _channels(name: str, block: torch.nn.Module) -> int:

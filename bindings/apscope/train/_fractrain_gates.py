@@ -38,6 +38,15 @@ class Gates:
     r is -1 if the batch's cp is below the target, which makes the gates choose more bits, and +1
     otherwise.
 
+    The pair of 0 and 0 bits skips the block, ``select="block"``: its output is the block's input,
+    or its shortcut in fp32, and costs nothing. In ``select="convolution"`` it leaves inputs and
+    gradients as they are, at the cost of 32 bits.
+
+    Depthwise convolutions in the blocks have widths of their own, whatever the gates choose, and
+    count in both C and the denominator of cp with
+
+        samples (b b + 2 b g) / 32^2 sum of d_i         b, g = `depthwise`
+
     Source: Y. Fu et al., arXiv:2012.13113, and its code. The defaults are those for CIFAR-100.
 
     Parameters
@@ -45,8 +54,8 @@ class Gates:
     blocks : sequence of str
         Names of the residual blocks, in the order of the forward pass. Each reads one tensor,
         samples along the first axis and channels along the second, and returns one.
-    activations, gradients : sequence of int, 1 to 16
-        The pairs of widths.
+    activations, gradients : sequence of int, 0 to 16
+        The pairs of widths; 0 only as a pair of two, and not as the only pair.
     weights : int, 1 to 16
         Width of the blocks' weights.
     target : float or sequence of float
@@ -67,7 +76,17 @@ class Gates:
         Outputs of W1 (0: e = W2 mean + b2), of W2, and of the LSTM. The code has (64, 32, 32) for
         MobileNetV2 and (0, 40, 20) for ImageNet.
     flops : sequence of float, optional
-        f_l, one per block; by default 1.
+        f_l, one per block; by default 1. With depthwise convolutions, of the block's others.
+    depthwise : (int, int), each 1 to 16
+        Bits of activations and weights, and of gradients, of depthwise convolutions.
+    depthwise_flops : sequence of float
+        d_i, one per depthwise convolution in a block. Without them C and cp do not count these.
+    shortcuts : sequence of str, optional
+        For a pair of 0 bits, the name of each block's shortcut, which reads the block's input; ""
+        for the input itself.
+    ada_beta : bool
+        beta C / mean f_l is at most a tenth of the cross entropy, which `FracTrain.regularizer`
+        then needs; the gradient is that of beta C / mean f_l times the same factor.
     batch_size : int, optional
         The number of samples in cp; by default those of the pass. For CIFAR the code takes the
         nominal one, so the last, smaller batch of an epoch seems cheaper.
@@ -75,7 +94,7 @@ class Gates:
     Raises
     ------
     ValueError
-        A number out of range, lists of different lengths, a block twice.
+        A number out of range, lists of different lengths, a block twice, a pair with one 0.
 
     Examples
     --------
@@ -96,6 +115,10 @@ class Gates:
     sizes: Sequence[int] = (32, 16, 16)
     flops: Sequence[float] = ()
     batch_size: int | None = None
+    depthwise: Sequence[int] = (8, 16)
+    depthwise_flops: Sequence[float] = ()
+    shortcuts: Sequence[str] = ()
+    ada_beta: bool = False
 
     def __post_init__(self) -> None:
         def put(name: str, value: Any) -> None:
@@ -106,11 +129,17 @@ class Gates:
             raise ValueError(f"blocks={self.blocks!r} must have names, each once")
         for name in ("activations", "gradients"):
             widths = listed(name, getattr(self, name))
-            put(name, tuple(integer(name, bits, 1, 16) for bits in widths))
+            put(name, tuple(integer(name, bits, 0, 16) for bits in widths))
         if not self.activations or len(self.activations) != len(self.gradients):
             raise ValueError(
                 f"activations has {len(self.activations)} widths and gradients has "
                 f"{len(self.gradients)}; give one of each per pair"
+            )
+        pairs = set(zip(self.activations, self.gradients, strict=True))
+        one = next(((a, g) for a, g in pairs if bool(a) != bool(g)), None)
+        if one or pairs == {(0, 0)}:
+            raise ValueError(
+                f"the pair {one or (0, 0)} must be two widths above 0, or both 0 beside other pairs"
             )
         put("weights", integer("weights", self.weights, 1, 16))
         targets = listed(
@@ -130,10 +159,21 @@ class Gates:
         put("sizes", tuple(integer("sizes", n, i > 0, 4096) for i, n in enumerate(sizes)))
         flops = listed("flops", self.flops) or [1.0] * len(self.blocks)
         put("flops", tuple(_positive("flops", f) for f in flops))
-        if len(flops) != len(self.blocks):
-            raise ValueError(
-                f"flops has {len(flops)} numbers for {len(self.blocks)} blocks; give one each"
-            )
+        put("shortcuts", tuple(listed("shortcuts", self.shortcuts)) or ("",) * len(self.blocks))
+        for name in ("flops", "shortcuts"):
+            if len(getattr(self, name)) != len(self.blocks):
+                raise ValueError(
+                    f"{name} has {len(getattr(self, name))} elements for {len(self.blocks)} "
+                    "blocks; give one each"
+                )
+        widths = listed("depthwise", self.depthwise)
+        if len(widths) != 2:
+            raise ValueError(f"depthwise has {len(widths)} widths; it must have two")
+        put("depthwise", tuple(integer("depthwise", bits, 1, 16) for bits in widths))
+        counted = listed("depthwise_flops", self.depthwise_flops)
+        put("depthwise_flops", tuple(_positive("depthwise_flops", d) for d in counted))
+        if not isinstance(self.ada_beta, bool):
+            raise TypeError(f"ada_beta={self.ada_beta!r} must be True or False")
         if self.batch_size is not None:
             put("batch_size", integer("batch_size", self.batch_size, 1, 2**31))
 
@@ -145,18 +185,27 @@ class Gates:
     @property
     def costs(self) -> np.ndarray:
         """Cost of each pair, the three products together, relative to one product in 32 bits."""
-        c = relative_cost(self.activations, self.weights, self.gradients)
-        return np.asarray(c.forward + c.backward + c.gradient)
+        a, g = np.asarray(self.activations), np.asarray(self.gradients)
+        computed = (a > 0) | (self.select == "convolution")
+        return computed * _three(np.where(a, a, 32), self.weights, np.where(g, g, 32))
+
+    @property
+    def _depthwise_cost(self) -> float:
+        """The constant part of a sample's cost."""
+        bits, gradient_bits = self.depthwise
+        return math.fsum(self.depthwise_flops) * float(_three(bits, bits, gradient_bits))
 
     def cost(self, chosen: Sequence[torch.Tensor]) -> torch.Tensor:
         """C of a pass, a scalar with a gradient; `chosen` has m of every block."""
         costs = torch.from_numpy(self.costs).to(chosen[0].dtype)
         blocks = [f * (m * costs).sum() for m, f in zip(chosen, self.flops, strict=True)]
-        return torch.stack(blocks).sum()
+        samples = self.batch_size or len(chosen[0])
+        return torch.stack(blocks).sum() + samples * self._depthwise_cost
 
     def percent(self, cost: float, samples: int) -> float:
         """cp of a pass."""
-        return 100 * cost / ((self.batch_size or samples) * 3 * math.fsum(self.flops))
+        most = 3 * math.fsum(self.flops) + self._depthwise_cost
+        return 100 * cost / ((self.batch_size or samples) * most)
 
     def sign(self, percent: float, stage: int = 0) -> float:
         """r of a pass."""
@@ -169,11 +218,19 @@ class Gates:
             return 0.0
         return 0.1 if percent >= target else -0.1
 
-    def regularizer(self, chosen: Sequence[torch.Tensor], stage: int = 0) -> torch.Tensor:
-        """r beta C / mean f_l of a pass."""
+    def regularizer(
+        self, chosen: Sequence[torch.Tensor], stage: int = 0, entropy: float | None = None
+    ) -> torch.Tensor:
+        """r beta C / mean f_l of a pass; the cross entropy `entropy` is for `ada_beta`."""
         cost = self.cost(chosen)
         sign = self.sign(self.percent(cost.item(), len(chosen[0])), stage)
-        return sign * self.beta * cost / (math.fsum(self.flops) / len(self.flops))
+        term = self.beta * cost / (math.fsum(self.flops) / len(self.flops))
+        if self.ada_beta:
+            if entropy is None:
+                raise ValueError("ada_beta compares the term with the cross entropy; give loss=")
+            if term.item() > entropy / 10:
+                term = term * (entropy / 10 / term.item())
+        return sign * term
 
 
 class GateNetwork(nn.Module):
@@ -225,6 +282,12 @@ def _convolution(inputs: int, outputs: int) -> nn.Linear:
     layer = nn.Linear(inputs, outputs)
     nn.init.normal_(layer.weight, std=math.sqrt(2 / outputs))
     return layer
+
+
+def _three(activations: Any, weights: Any, gradients: Any) -> np.ndarray:
+    """Cost of the three products, relative to one in 32 bits."""
+    c = relative_cost(activations, weights, gradients)
+    return np.asarray(c.forward + c.backward + c.gradient)
 
 
 def _positive(name: str, value: Any, zero: bool = False) -> float:

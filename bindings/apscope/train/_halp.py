@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -41,14 +43,20 @@ class HALP:
         b = H(H(H(momentum b) + H(rate v)) + c),  z = H(z - b),  w = w~ + z
 
     H rounds to fp16, to nearest, ties to even. C does so stochastically: it rounds the fp32 number
-    to 11 significant bits with 13 random bits, then to fp16, where it saturates.
+    to 11 significant bits with 13 random bits, then to fp16, where it saturates. With
+    ``cache="batch"`` there is one c_i = C(rate (g_i(w~) + decay w~)) per batch i in place of c,
+    which makes the step one of SGD.
+
+    With ``rounding="nearest"`` integers are floor((z - rate b) / delta + 1/2), and C rounds an fp32
+    number to fp16 to nearest, ties to even, without saturation.
 
     Source: C. De Sa et al., arXiv:1803.03383, and the code torchhalp (the range, delta, the
-    asymmetric box, mu = 0.1 and 8 bits are its defaults; its decay acts on z too, not on w). The
+    asymmetric box, mu = 0.1 and 8 bits are its defaults; its decay acts on z too, not on w; its
+    option `biased` is the rounding to nearest). The
     code has one delta per tensor (`unit`); with one for the model, the optimum of a mu-strongly
     convex loss is always within the range. The fp16 form is that of the code halp for networks,
     which computes g_i(w~ + z) - g_i(w~) in fp16, layer by layer; here it is one difference of
-    gradients.
+    gradients. Its BitCenterSVRG has one c, its BitCenterSGD one per batch.
 
     Parameters
     ----------
@@ -68,9 +76,13 @@ class HALP:
         same box: plain low-precision SVRG. The weights are rounded to nearest at the beginning.
     decay, momentum : float
         Of the weights' offset z, and of the steps; 0 or above.
+    rounding : {"stochastic", "nearest"}
+    cache : {"mean", "batch"}
+        "batch" is for ``bits="fp16"``.
     seed : int, 0 to 2**64 - 1
         Of stochastic rounding: parameter i of n at step t is call n t + i of ``Draws(seed)``, and,
-        with ``bits="fp16"``, at a centre before step t call 2^62 + n t + i.
+        with ``bits="fp16"``, at a centre before step t call 2^62 + n t + i; of batch j of B, call
+        2^62 + n (B t + j) + i.
 
     Attributes
     ----------
@@ -85,7 +97,7 @@ class HALP:
     TypeError
         A parameter of another kind.
     ValueError
-        No parameter; a number out of range; an unknown unit.
+        No parameter; a number out of range; an unknown unit, rounding or cache.
 
     Examples
     --------
@@ -113,6 +125,8 @@ class HALP:
         delta: float | None = None,
         decay: float = 0.0,
         momentum: float = 0.0,
+        rounding: str = "stochastic",
+        cache: str = "mean",
         seed: int = 0,
     ) -> None:
         self._parameters = list(parameters)
@@ -130,18 +144,22 @@ class HALP:
         self.bits = bits if bits is None or bits == "fp16" else integer("bits", bits, 2, 24)
         self.decay = _positive("decay", decay, or_zero=True)
         self.momentum = _positive("momentum", momentum, or_zero=True)
-        if unit not in ("model", "tensor"):
-            raise ValueError(f"unit={unit!r} must be model or tensor")
-        self.unit, self.seed = unit, integer("seed", seed, 0, 2**64 - 1)
+        self.unit = _one_of("unit", unit, "model", "tensor")
+        self.rounding = _one_of("rounding", rounding, "stochastic", "nearest")
+        self.cache = _one_of("cache", cache, "mean", "batch")
+        if cache == "batch" and bits != "fp16":
+            raise ValueError(f"cache='batch' is for bits='fp16', and bits is {bits}")
+        self.seed = integer("seed", seed, 0, 2**64 - 1)
         self._constant = None if delta is None else _positive("delta", delta)
         if self._constant is not None and not isinstance(self.bits, int):
             raise ValueError(
                 f"delta is for integers, but bits is {self.bits}; give bits of integers"
             )
-        self.steps, self.clipped = 0, 0
+        self.steps, self.clipped, self._centred = 0, 0, 0
         self.delta = [self._constant or 0.0] * len(self._parameters)
         self._z = [torch.zeros_like(p, dtype=torch.float64) for p in self._parameters]
         self._buffer = [torch.zeros_like(z) for z in self._z]
+        # One gradient per parameter; with a cache of batches those of the first batch, and so on.
         self._full: list[torch.Tensor] = []
         if self._constant is not None:
             with torch.no_grad():
@@ -149,29 +167,46 @@ class HALP:
                     p.copy_(self._rounded(i, p.double(), None))
         self._centre = [p.detach().clone() for p in self._parameters]
 
-    def centre(self, closure: Closure) -> float:
+    def centre(self, closure: Closure | Sequence[Closure]) -> float:
         """Makes the current weights the new centre.
 
         Parameters
         ----------
         closure : f() -> scalar tensor
-            The loss of all examples.
+            The loss of all examples; with ``cache="batch"`` a sequence of those of the batches, in
+            the order in which `step` goes through them, again and again.
 
         Returns
         -------
         float
-            The norm of its gradient. If it is 0, the following steps change nothing.
+            The norm of its gradient, or of the batches' mean. If it is 0, the following steps
+            change nothing; with ``cache="batch"`` they may.
+
+        Raises
+        ------
+        TypeError
+            A function where a sequence is needed, or the reverse.
         """
+        if callable(closure) != (self.cache == "mean") or not closure:
+            wanted = "one function" if self.cache == "mean" else "a sequence of functions"
+            raise TypeError(f"closure is {closure!r}; with cache={self.cache!r} give {wanted}")
+        closures = [closure] if callable(closure) else list(closure)
         self._centre = [p.detach().clone() for p in self._parameters]
-        self._full = [g.double() for g in self._gradients(closure)[1]]
+        batches = [[g.double() for g in self._gradients(each)[1]] for each in closures]
+        self._full = [
+            functools.reduce(torch.add, rows) / len(batches) for rows in zip(*batches, strict=True)
+        ]
         self._z = [torch.zeros_like(g) for g in self._full]
-        self.clipped = 0
+        self.clipped, self._centred = 0, self.steps
         squares = [float(g.square().sum()) for g in self._full]
         norm = math.sqrt(sum(squares))
         if self.bits == "fp16":
+            first = 2**62 + (len(batches) - 1) * self.steps * len(self._parameters)
             self._full = [
-                _drawn_half(self.rate * (g + self.decay * w.double()), self._seed_of(i, 2**62))
-                for i, (g, w) in enumerate(zip(self._full, self._centre, strict=True))
+                self._drawn_half(self.rate * (g + self.decay * w.double()), first + j)
+                for j, (g, w) in enumerate(
+                    zip(itertools.chain(*batches), itertools.cycle(self._centre), strict=False)
+                )
             ]
         elif self._constant is None and isinstance(self.bits, int):
             widest = self.mu * (2 ** (self.bits - 1) - 1)
@@ -232,14 +267,21 @@ class HALP:
             torch.tensor(setting, dtype=torch.float32)
             for setting in (self.rate, self.decay, self.momentum)
         )
-        z, cached = self._z[i].float(), self._full[i].float()
-        v = _drawn_half(difference, self._seed_of(i)).float()
+        batch = (self.steps - self._centred) * len(self._parameters) % len(self._full)
+        z, cached = self._z[i].float(), self._full[batch + i].float()
+        v = self._drawn_half(difference, i).float()
         v = _half(v + decay * z) if self.decay else v
         b = _half(rate * v)
         if self.momentum:
             b = _half(_half(momentum * self._buffer[i].float()) + b)
         self._buffer[i] = b = _half(b + cached)
         return _half(z - b).double()
+
+    def _drawn_half(self, x: torch.Tensor, call: int) -> torch.Tensor:
+        """C, with the words of this call after those of earlier steps."""
+        if self.rounding == "nearest":
+            return _half(x.float()).double()
+        return _drawn_half(x, self._seed_of(call))
 
     def _seed_of(self, i: int, first: int = 0) -> int:
         return Draws(self.seed, first + self.steps * len(self._parameters) + i).next()
@@ -250,7 +292,10 @@ class HALP:
         if self.delta[i] == 0.0:
             return torch.zeros_like(x)
         low, high = -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
-        integers = to_integers(x / self.delta[i], self.bits, seed, signed=True)
+        if self.rounding == "nearest" and seed is not None:
+            integers = (x / self.delta[i] + 0.5).floor()
+        else:
+            integers = to_integers(x / self.delta[i], self.bits, seed, signed=True)
         boxed = integers.clamp(low, high)
         self.clipped += int((integers != boxed).sum())
         return boxed * self.delta[i]
@@ -267,10 +312,11 @@ class HALP:
         return {
             "settings": [
                 self.rate, self.mu, self.bits, self.unit, self._constant, self.decay,
-                self.momentum, self.seed,
+                self.momentum, self.rounding, self.cache, self.seed,
             ],
             "steps": self.steps,
             "clipped": self.clipped,
+            "centred": self._centred,
             "delta": list(self.delta),
             "centre": [c.clone() for c in self._centre],
             "full": [g.clone() for g in self._full],
@@ -292,13 +338,16 @@ class HALP:
         for name in ("z", "buffer"):
             check_tensors(name, state[name], mine[name])
         if state["full"] != []:  # empty before the first centre
-            check_tensors("full", state["full"], mine["z"])
+            batches = 1 if self.cache == "mean" else max(1, len(state["full"]) // len(self._z))
+            check_tensors("full", state["full"], mine["z"] * batches)
         delta = state["delta"]
         if not isinstance(delta, list) or len(delta) != len(self.delta):
             raise ValueError(f"the state's delta must be a list of {len(self.delta)} numbers")
         delta = [float(number("delta", one)) for one in delta]
-        counts = [integer(name, state[name], 0, 2**62) for name in ("steps", "clipped")]
-        self.steps, self.clipped = counts
+        counts = [integer(name, state[name], 0, 2**62) for name in ("steps", "clipped", "centred")]
+        if not counts[2] <= counts[0]:
+            raise ValueError(f"the state's centred={counts[2]} is above its steps={counts[0]}")
+        self.steps, self.clipped, self._centred = counts
         self.delta = delta
         self._centre, self._full, self._z, self._buffer = (
             [t.clone() for t in state[name]] for name in ("centre", "full", "z", "buffer")
@@ -319,6 +368,12 @@ def _drawn_half(x: torch.Tensor, seed: int) -> torch.Tensor:
     )  # fmt: skip
     rounded: torch.Tensor = quantize(drawn, "fp16", overflow="saturate")
     return rounded.double()
+
+
+def _one_of(name: str, value: str, *known: str) -> str:
+    if value not in known:
+        raise ValueError(f"{name}={value!r} must be {' or '.join(known)}")
+    return value
 
 
 def _positive(name: str, value: float, *, or_zero: bool = False) -> float:

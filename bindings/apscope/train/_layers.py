@@ -54,6 +54,10 @@ class Product:
             return y
         return y + (b if self.convolution is None else b.reshape(-1, 1, 1))
 
+    def is_depthwise(self, w: torch.Tensor) -> bool:
+        """Whether every output channel of a convolution reads one channel of several."""
+        return self.convolution is not None and self.convolution[3] > 1 and w.shape[1] == 1
+
     def forward_operations(self, y: torch.Tensor, w: torch.Tensor) -> int:
         """Multiplications of the forward product."""
         return y.numel() * (w.numel() // w.shape[0])

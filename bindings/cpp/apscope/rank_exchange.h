@@ -45,13 +45,18 @@ struct RankStep {
 /// - with the topologies `two_phase` and `reduce_scatter` (with the keys `own` and `phase2`, not
 ///   `sum`) every scheme that these topologies reduce in two phases; each rank and each shard then
 ///   has scales of its own;
-/// - with any topology, schemes whose messages are gathered and that choose no parameters for all
-///   workers, such as `qsgd` and `top_k`.
+/// - with any topology but a hierarchy of two levels, schemes whose messages are gathered and whose
+///   parameters do not depend on all rows, such as `qsgd`, `top_k` and defined schemes with
+///   `encode` on a base with a constant scale;
+/// - hybrids of these schemes. Blocks may cross tensors (`bucket=`); in two phases the messages for
+///   each tensor then have its neighbours in the same shards too, so that many small tensors in one
+///   bucket make long messages.
 ///
 /// The constructor refuses other schemes, which need all rows for a scale or for their memory:
-/// hybrids, schemes of a topology that adds codes (`ring`), buckets, another basis, defined schemes
-/// with `compensate` or `update`, and error feedback around dynamic loss scaling. With error
-/// feedback around a defined scheme, send() throws at a step that the scheme drops.
+/// schemes of a topology that adds codes (`ring`), one scale for several tensors
+/// (`unit=bucket:SIZE`), another basis, defined schemes with `compensate` or `update`, and error
+/// feedback around dynamic loss scaling. With error feedback around a defined scheme, send() throws
+/// at a step that the scheme drops.
 ///
 /// An object that was moved from throws std::invalid_argument, until another is assigned to it.
 class APSCOPE_API RankExchange {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "export.h"
+#include "formats.h"
 
 namespace apscope {
 
@@ -36,6 +37,10 @@ struct TraceWriterOptions {
     /// Tensor name -> number of elements of the complete tensor, if only a sample of them is
     /// recorded.
     std::map<std::string, std::int64_t> sampled_from = {};
+    /// Continues after the steps of an existing trace with the same workers, stage and reduction,
+    /// whose tensors, metadata and `sampled_from` stay; `roles` are given again. Without a trace a
+    /// new one begins.
+    bool resume = false;
 };
 
 /// Facts about a step.
@@ -53,8 +58,8 @@ struct TraceFile {
 };
 
 /// Writes a trace (docs/trace_format.md), which `open_trace` and the Python package read. The bytes
-/// are those of `apscope.record.TraceWriter` in Python for the same fp32 arrays, if Python gets the
-/// metadata in ascending order of their keys.
+/// are those of `apscope.record.TraceWriter` in Python for the same arrays of fp32, fp16 or bf16,
+/// if Python gets the metadata in ascending order of their keys.
 ///
 /// A step is in the trace once end_step() returns: its files and then the manifest are on the disk.
 /// A program that is killed leaves a readable trace of every complete step. One writer at a time
@@ -68,11 +73,13 @@ struct TraceFile {
 /// std::invalid_argument, until another is assigned to it.
 class APSCOPE_API TraceWriter {
 public:
-    /// @param folder   The folder of the trace. It is made if it does not exist; it must not have a
-    ///                 trace.
+    /// @param folder   The folder of the trace. It is made if it does not exist; without `resume`
+    /// it
+    ///                 must not have a trace.
     /// @param options  The entries of the manifest.
     /// @throws std::invalid_argument  An impossible option, a text that is not UTF-8, a file, a
-    ///                                folder with a trace.
+    ///                                folder with a trace or, with `resume`, with one of other
+    ///                                workers, stage or reduction, or whose manifest is damaged.
     /// @throws std::runtime_error     The folder cannot be made.
     explicit TraceWriter(const std::filesystem::path& folder, TraceWriterOptions options = {});
     ~TraceWriter();
@@ -97,6 +104,13 @@ public:
              const std::vector<std::int64_t>& shape, std::string_view kind = "gradient");
     /// Copies a gradient with one axis.
     void add(std::int64_t step, int worker, std::string_view name, std::span<const float> values);
+    /// Copies one tensor of fp16 or bf16 numbers, which the trace stores as they are.
+    /// @param codes   The bit patterns, in C order.
+    /// @param format  `format("fp16")` or `format("bf16")`.
+    /// @throws std::invalid_argument  Another format; as the function above.
+    void add(std::int64_t step, int worker, std::string_view name,
+             std::span<const std::uint16_t> codes, const FloatFormat& format,
+             const std::vector<std::int64_t>& shape, std::string_view kind = "gradient");
 
     /// Writes the step and adds it to the trace.
     /// @throws std::invalid_argument  The gradients of a worker are missing, tensors or shapes
@@ -122,8 +136,8 @@ public:
     void commit(std::int64_t step, std::vector<TraceFile> files, const StepFacts& facts = {});
 
     std::vector<std::int64_t> committed() const;  ///< the steps in the trace
-    /// Drops a step that was not ended, and releases the folder's lock. The destructor does the
-    /// same.
+    /// Drops a step that was not ended, and releases the folder's lock; files that killed processes
+    /// left half-written are then removed. The destructor does the same.
     void close();
 
 private:

@@ -5,7 +5,6 @@
 
 #include "analysis/trace/guess_role.h"
 #include "analysis/trace/trace_manifest.h"
-#include "bindings/cpp/source/json_text.h"
 
 namespace apscope {
 namespace {
@@ -28,7 +27,7 @@ std::string remark(const std::vector<std::string>& guessed, std::size_t all) {
 
 }  // namespace
 
-std::string manifest_head(const TraceWriterOptions& options, const Shapes& shapes) {
+std::string manifest_head(const TraceWriterOptions& options, const Shapes& shapes, Json metadata) {
     std::vector<std::string> tensors, guessed;
     for (const auto& [name, shape] : shapes) {
         const auto given = options.roles.find(name);
@@ -42,11 +41,8 @@ std::string manifest_head(const TraceWriterOptions& options, const Shapes& shape
         if (whole != options.sampled_from.end()) about["sampled_from"] = whole->second;
         tensors.push_back(json_line(about));
     }
-    Json metadata = options.metadata;
-    if (!guessed.empty()) {
-        metadata.erase("roles_guessed_by_name_and_shape");  // the new entry is the last one
+    if (!guessed.empty())
         metadata["roles_guessed_by_name_and_shape"] = remark(guessed, shapes.size());
-    }
     Json head{{"schema_version", detail::trace_schema_version}};
     if (!options.name.empty()) head["name"] = options.name;
     head["model"] = options.model;

@@ -3,6 +3,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace apscope {
 struct RecordedTensor {
     std::string name;
     Shape shape;
-    std::vector<float> values;
+    std::string_view dtype;  // in the header: F32, F16 or BF16
+    std::string bytes;       // of the values
 };
 
 struct SafetensorsContent {

@@ -1,6 +1,7 @@
 #include "bindings/cpp/apscope/trace_writer.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <fstream>
 #include <optional>
@@ -54,21 +55,27 @@ struct TraceWriter::Data {
     std::vector<std::int64_t> committed;
     std::vector<std::string> lines;  // those of the committed steps in the manifest
     std::optional<Lock> lock;
-    std::string written;  // the manifest that this writer wrote last; empty before the first
+    Json metadata;
+    std::string written;  // the manifest that this writer read or wrote last; empty before it
 
     fs::path place(std::int64_t number) const { return folder / detail::step_folder(number); }
     fs::path manifest() const { return folder / "manifest.json"; }
     std::int64_t last() const { return committed.empty() ? -1 : committed.back(); }
 
+    // The bytes of the manifest; empty if there is none.
+    std::string read() const {
+        std::ostringstream there;
+        if (std::ifstream file(manifest(), std::ios::binary); file) there << file.rdbuf();
+        return there.str();
+    }
+    void take_over();
     void hold() {
         if (lock && !lock->is_held())
             refuse(shown(folder) + " was removed, or another process uses it now; record into a "
                                    "new folder");
         if (lock) return;
         lock.emplace(folder / lock_name("manifest.json"), "apscope::TraceWriter", folder);
-        std::ostringstream there;
-        if (std::ifstream file(manifest(), std::ios::binary); file) there << file.rdbuf();
-        if (there.str() != written) {
+        if (read() != written) {
             lock.reset();
             refuse(shown(folder) + " has a trace, which another process wrote; record into a "
                                    "new folder",
@@ -81,13 +88,89 @@ struct TraceWriter::Data {
                 refuse("step " + std::to_string(number) + " lacks the gradients of worker " +
                        std::to_string(worker) + " of " + std::to_string(options.workers));
     }
+    void add(std::int64_t number, int worker, std::string_view name,
+             std::span<const std::byte> bytes, std::string_view dtype, const Shape& shape,
+             std::string_view kind);
     std::vector<TraceFile> write(std::int64_t number, bool at_once);
     void list(std::int64_t number, std::vector<TraceFile> files, const StepFacts& facts);
     void drop_step() {
         pending = {};
         step.reset();
     }
+    void remove_left() const;
+    void let_go() {
+        // Other writers may wait for the process that commits.
+        const bool commits = !head.empty();
+        if (commits && lock && lock->is_held()) remove_left();
+        lock.reset();
+    }
+    ~Data() { let_go(); }
 };
+
+// Continues the trace in the folder.
+void TraceWriter::Data::take_over() {
+    written = read();
+    try {
+        detail::parse_manifest(written, manifest());
+    } catch (const std::invalid_argument& damaged) {
+        refuse(std::string(damaged.what()) + "; record into a new folder",
+               ErrorKind::unreadable_file);
+    }
+    const Json old = Json::parse(written);
+    const auto compare = [&](const char* key, const Json& own) {
+        const auto text = [](const Json& value) {
+            return value.is_string() ? in_quotes(value.get<std::string>()) : json_line(value);
+        };
+        if (old[key] != own)
+            refuse(shown(folder) + " has a trace with " + key + " " + text(old[key]) + ", not " +
+                       text(own) + "; record into a new folder",
+                   ErrorKind::existing_file);
+    };
+    compare("workers", options.workers);
+    compare("stage", options.stage);
+    compare("reduction", options.reduction);
+    for (const Json& tensor : old["tensors"]) {
+        const auto& [name, shape] =
+            shapes.emplace_back(tensor["name"].get<std::string>(), tensor["shape"].get<Shape>());
+        if (tensor.contains("sampled_from"))
+            options.sampled_from[name] = tensor["sampled_from"].get<std::int64_t>();
+    }
+    Json all = old.value("metadata", Json::object());
+    for (const auto& [key, text] : metadata.items()) all[key] = text;
+    metadata = std::move(all);
+    for (const Json& one : old["steps"]) {
+        committed.push_back(one["number"].get<std::int64_t>());
+        lines.push_back(json_line(one));
+    }
+}
+
+// Removes the files that killed processes left under hidden names, and the folders of steps that
+// then are empty.
+void TraceWriter::Data::remove_left() const {
+    const std::set<std::string> names = detail::step_files(options.workers);
+    const auto remove_in = [](const fs::path& place, const auto& is_ours) {
+        std::error_code ignored;
+        for (const fs::directory_entry& entry : fs::directory_iterator(place, ignored)) {
+            const std::string hidden = entry.path().filename().string();
+            const std::size_t end = hidden.rfind(".apscope-");
+            if (!hidden.starts_with('.') || end == std::string::npos || end == 0) continue;
+            const std::string name = hidden.substr(1, end - 1);
+            if (is_ours(name) && is_fresh_name(hidden, name)) fs::remove(entry.path(), ignored);
+        }
+    };
+    remove_in(folder, [](const std::string& name) { return name == "manifest.json"; });
+    std::error_code ignored;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+        const std::string name = entry.path().filename().string();
+        if (!name.starts_with("step_") ||
+            entry.symlink_status(ignored).type() != fs::file_type::directory)
+            continue;
+        remove_in(entry.path(), [&](const std::string& file) { return names.contains(file); });
+        const bool listed = std::ranges::any_of(
+            committed, [&](std::int64_t number) { return detail::step_folder(number) == name; });
+        if (!listed) fs::remove(entry.path(), ignored);  // fails if there are files
+    }
+}
 
 std::vector<TraceFile> TraceWriter::Data::write(std::int64_t number, bool at_once) {
     if (step != number) refuse("nothing was added for step " + std::to_string(number));
@@ -157,7 +240,7 @@ void TraceWriter::Data::list(std::int64_t number, std::vector<TraceFile> files,
     entry["files"] = std::move(listed);
     std::vector<std::string> all = lines;
     all.push_back(json_line(entry));
-    if (head.empty()) head = manifest_head(options, shapes);
+    if (head.empty()) head = manifest_head(options, shapes, metadata);
     std::string text = manifest_text(head, all);
     sync(place(number));
     sync(folder);
@@ -200,13 +283,16 @@ TraceWriter::TraceWriter(const fs::path& folder, TraceWriterOptions options)
     if (fs::exists(there) && !fs::is_directory(there))
         refuse(shown(folder) + " is not a folder; give another name for the trace",
                ErrorKind::existing_file);
-    if (fs::exists(folder / "manifest.json"))
+    const bool exists = fs::exists(folder / "manifest.json");
+    if (exists && !options.resume)
         refuse(shown(folder) + " already has a trace; record into a new folder",
                ErrorKind::existing_file);
     fs::create_directories(folder, error);
     if (error) throw std::runtime_error(shown(folder) + " cannot be made: " + error.message());
     data_->folder = folder;
+    data_->metadata = options.metadata;
     data_->options = std::move(options);
+    if (exists) data_->take_over();
 }
 
 TraceWriter::~TraceWriter() = default;
@@ -215,20 +301,19 @@ TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
 
 TraceWriter::Data& TraceWriter::data() const { return held(data_, "TraceWriter"); }
 
-void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
-                      std::span<const float> values, const Shape& shape,
-                      std::string_view kind) try {
+void TraceWriter::Data::add(std::int64_t number, int worker, std::string_view name,
+                            std::span<const std::byte> bytes, std::string_view dtype,
+                            const Shape& shape, std::string_view kind) {
     const Kind what = detail::parse_kind(kind);
-    Data& d = data();
-    if (worker < 0 || worker >= d.options.workers)
+    if (worker < 0 || worker >= options.workers)
         refuse("worker=" + std::to_string(worker) + " must be from 0 to " +
-               std::to_string(d.options.workers - 1));
-    if (d.step ? step != *d.step : step <= d.last()) {
-        const std::string number = std::to_string(step);
-        refuse(d.step ? "step " + std::to_string(*d.step) + " must be ended before step " + number +
-                            " begins"
-                      : "step " + number + " must be " + std::to_string(d.last() + 1) +
-                            " or more; steps are recorded in ascending order");
+               std::to_string(options.workers - 1));
+    if (step ? number != *step : number <= last()) {
+        const std::string text = std::to_string(number);
+        refuse(step ? "step " + std::to_string(*step) + " must be ended before step " + text +
+                          " begins"
+                    : "step " + text + " must be " + std::to_string(last() + 1) +
+                          " or more; steps are recorded in ascending order");
     }
     check_utf8(name, "the name");
     if (name.size() > detail::limits::name_length)
@@ -239,19 +324,42 @@ void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
         refuse("the name " + in_quotes(name) +
                " is reserved in safetensors files for their metadata; give another name");
     const std::span<const std::int64_t> lengths = shape;
-    if (detail::checked_size(lengths, "the shape of " + in_quotes(name)) != values.size())
-        refuse("the tensor " + in_quotes(name) + " has " + std::to_string(values.size()) +
+    const std::size_t count = bytes.size() / (dtype == "F32" ? 4 : 2);
+    if (detail::checked_size(lengths, "the shape of " + in_quotes(name)) != count)
+        refuse("the tensor " + in_quotes(name) + " has " + std::to_string(count) +
                " values, which do not fill the shape " + detail::shape_text(lengths));
-    const auto whole = d.options.sampled_from.find(std::string(name));
-    if (what == Kind::gradient && whole != d.options.sampled_from.end() &&
-        (values.empty() || std::cmp_less(whole->second, values.size())))
+    const auto whole = options.sampled_from.find(std::string(name));
+    if (what == Kind::gradient && whole != options.sampled_from.end() &&
+        (count == 0 || std::cmp_less(whole->second, count)))
         refuse("sampled_from of " + in_quotes(name) + " is " + std::to_string(whole->second) +
-               ", but a sample of " + std::to_string(values.size()) +
+               ", but a sample of " + std::to_string(count) +
                " elements was added; a sample has from 1 to sampled_from elements");
-    if (!d.pending.add(what, worker, {std::string(name), shape, {values.begin(), values.end()}}))
-        refuse(std::string(kind) + " " + in_quotes(name) + " of step " + std::to_string(step) +
+    if (!pending.add(what, worker,
+                     {std::string(name),
+                      shape,
+                      dtype,
+                      {reinterpret_cast<const char*>(bytes.data()), bytes.size()}}))
+        refuse(std::string(kind) + " " + in_quotes(name) + " of step " + std::to_string(number) +
                ", worker " + std::to_string(worker) + ", was added twice");
-    d.step = step;
+    step = number;
+}
+
+void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
+                      std::span<const float> values, const Shape& shape,
+                      std::string_view kind) try {
+    data().add(step, worker, name, std::as_bytes(values), "F32", shape, kind);
+} catch (...) {
+    detail::throw_error();
+}
+
+void TraceWriter::add(std::int64_t step, int worker, std::string_view name,
+                      std::span<const std::uint16_t> codes, const FloatFormat& format,
+                      const Shape& shape, std::string_view kind) try {
+    const bool is_fp16 = format == apscope::format("fp16");
+    if (!is_fp16 && format != apscope::format("bf16"))
+        refuse("the tensor " + in_quotes(name) + " has codes of " + format.name() +
+               "; a trace stores fp16, bf16 and fp32, so decode them");
+    data().add(step, worker, name, std::as_bytes(codes), is_fp16 ? "F16" : "BF16", shape, kind);
 } catch (...) {
     detail::throw_error();
 }
@@ -285,8 +393,9 @@ void TraceWriter::end_step(std::int64_t step, const StepFacts& facts) {
 std::vector<std::int64_t> TraceWriter::committed() const { return data().committed; }
 
 void TraceWriter::close() {
-    data().drop_step();
-    data().lock.reset();
+    Data& d = data();
+    d.drop_step();
+    d.let_go();
 }
 
 }  // namespace apscope

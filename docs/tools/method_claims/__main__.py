@@ -2,7 +2,7 @@
 
     python -m docs.tools.method_claims [--only NAME ...] [--page docs/methods.md]
 
-Five seeds, one thread; about fifteen minutes of one processor. `--page` writes each table between its
+Five seeds, one thread; about twenty minutes of one processor. `--page` writes each table between its
 markers.
 """
 

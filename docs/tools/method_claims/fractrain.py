@@ -17,7 +17,10 @@ EPOCHS, STEPS, BATCH, RATE = 40, 12, 64, 0.05
 CASES: dict[str, dict[str, Any] | None] = {
     "fp32": None,
     "8 and 8 bits": {"bits": (8,), "gradient_bits": (8,)},
+    "7 and 8 bits": {"bits": (7,), "gradient_bits": (8,)},
     "6 and 8 bits": {"bits": (6,), "gradient_bits": (8,)},
+    "5 and 8 bits": {"bits": (5,), "gradient_bits": (8,)},
+    "5 and 6 bits": {"bits": (5,), "gradient_bits": (6,)},
     "4 and 6 bits": {"bits": (4,), "gradient_bits": (6,)},
     "3 and 6 bits": {"bits": (3,), "gradient_bits": (6,)},
     "progressive, epsilon 0.05": {},

@@ -20,6 +20,7 @@ EPOCHS, INNER = 14, 200
 CASES: dict[str, dict[str, Any]] = {
     "SVRG, fp64": {"bits": None},
     "HALP, 8 bits": {"bits": 8},
+    "HALP, 8 bits to nearest": {"bits": 8, "rounding": "nearest"},
     "HALP, 6 bits": {"bits": 6},
     "HALP, 4 bits": {"bits": 4},
     "low-precision SVRG, 8 bits": {"bits": 8, "delta": "fits"},

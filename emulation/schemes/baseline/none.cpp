@@ -13,7 +13,7 @@ SchemeDefinition none_definition() {
             .takes_format = true,
             .keys = float_keys(),
             .build = [](const SchemeArguments& arguments) -> SchemeParts {
-                return float_scheme(arguments, 0, choose_constant(power_of_two(0)));
+                return float_scheme(arguments, power_of_two(0));
             },
             .family_of = [](const SchemeArguments& arguments) -> std::string_view {
                 const std::string name = arguments.format->name();

@@ -8,19 +8,19 @@
 namespace apscope::detail {
 
 SchemeDefinition hfp8_definition() {
-    return {
-        .class_name = "HFP8",
-        .summary = "a constant loss scale, eight bits on the wire, sums in the 16-bit float 1-6-9",
-        .source = "Sun et al., Hybrid 8-bit Floating Point (HFP8) Training and Inference for "
-                  "Deep Neural Networks, NeurIPS 2019",
-        .needs = "gradients (activation gradients for more than a lower bound)",
-        .takes_format = true,
-        .keys = float_keys({{"scale", "1024", "S: a positive fp32 number or a power of two"}},
-                           {.accumulate = "dlfloat16"}),
-        .note = "lower bound",
-        .build = [](const SchemeArguments& arguments) -> SchemeParts {
-            return float_scheme(arguments, 0, choose_constant(scale_of(arguments.scale("scale"))));
-        }};
+    return {.class_name = "HFP8",
+            .summary =
+                "a constant loss scale, eight bits on the wire, sums in the 16-bit float 1-6-9",
+            .source = "Sun et al., Hybrid 8-bit Floating Point (HFP8) Training and Inference for "
+                      "Deep Neural Networks, NeurIPS 2019",
+            .needs = "gradients (activation gradients for more than a lower bound)",
+            .takes_format = true,
+            .keys = float_keys({{"scale", "1024", "S: a positive fp32 number or a power of two"}},
+                               {.accumulate = "dlfloat16"}),
+            .note = "lower bound",
+            .build = [](const SchemeArguments& arguments) -> SchemeParts {
+                return float_scheme(arguments, scale_of(arguments.scale("scale")));
+            }};
 }
 
 }  // namespace apscope::detail

@@ -40,8 +40,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
     }
     refuse_unless_default(arguments, "by", "step_nmse", "scale=best");
     if (scale != "largest")
-        return float_scheme(arguments, 0,
-                            choose_constant(scale_of(arguments.scale("scale", "largest, best"))));
+        return float_scheme(arguments, scale_of(arguments.scale("scale", "largest, best")));
     SchemeParts parts = float_scheme(arguments, 0, [rule](const SelectionInput& input, State&) {
         double amax = 0.0;
         for (const AgreedStatistics& s : input.statistics) amax = std::max(amax, s.amax);

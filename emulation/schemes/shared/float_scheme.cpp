@@ -85,6 +85,15 @@ SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bi
     return scheme;
 }
 
+SchemeParts float_scheme(const SchemeArguments& arguments, const Decision& constant) {
+    SchemeParts scheme =
+        float_scheme(arguments, 0, [constant](const SelectionInput& input, State&) {
+            return std::vector<Decision>(input.statistics.size(), constant);
+        });
+    scheme.choice.is_constant = true;
+    return scheme;
+}
+
 void require_undivided(const FloatGrid& grid, const SchemeArguments& arguments,
                        std::string_view gathers) {
     if (grid.division == Division{}) return;
@@ -105,11 +114,4 @@ SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat&
                         return power_of_two(rule.shift(s.agreed.amax, s.workers));
                     }));
 }
-
-Choose choose_constant(const Decision& decision) {
-    return [decision](const SelectionInput& input, State&) {
-        return std::vector<Decision>(input.statistics.size(), decision);
-    };
-}
-
 }  // namespace apscope::detail

@@ -23,6 +23,8 @@ std::vector<SchemeKey> float_keys(std::vector<SchemeKey> keys = {},
 // side_bits: the bits per tensor, besides the codes, with which the workers agree on the scale.
 SchemeParts float_scheme(const SchemeArguments& arguments, std::uint64_t side_bits = 0,
                          Choose choose = {});
+// The same, with one decision for every tensor and step, on which the workers need not agree.
+SchemeParts float_scheme(const SchemeArguments& arguments, const Decision& constant);
 
 // Throws std::invalid_argument if the grid divides, because a scheme that gathers codes and adds
 // decoded values cannot divide. gathers: the text of the setting that makes the scheme gather, for
@@ -35,9 +37,6 @@ void require_undivided(const FloatGrid& grid, const SchemeArguments& arguments,
 // the key random_bits.
 SchemeParts gathered_scheme(const SchemeArguments& arguments, const FloatFormat& format,
                             Overflow overflow);
-
-// Makes this decision for every tensor and step.
-Choose choose_constant(const Decision& decision);
 
 // The input of choose_each()'s rule, which makes the decision rule(statistics, state) for each
 // tensor and step separately, in the order of the steps.

@@ -6,11 +6,12 @@
 //      g'   = min + step q                                   the decoded value
 //      b    = bits[turning points so far]
 //
-// A turning point is a step at which each of the last 5 losses differs from the last loss by at
-// most epsilon times the mean of the first 10 losses. The window of 5 losses then starts again, and
+// A turning point is a step at which none of the last 5 losses differs from the last loss by more
+// than epsilon times the mean of the first 10 losses. The window of 5 losses then starts again, and
 // at the first two turning points epsilon becomes alpha epsilon. The new width applies from the
-// next step on. The losses are those of the replayed steps, not of epochs as in the source; losses
-// that are not finite are ignored.
+// next step on. The losses are those of the replayed steps, not of epochs as in the source. A NaN
+// does not exceed epsilon, so five NaN losses are a turning point, as in the authors' code; so is
+// every window once the mean of the first losses is not a number.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -89,16 +90,16 @@ struct Memory {
 Memory& memory_of(State& state, double epsilon) { return state.of(Memory{0, epsilon, 0, 0.0, {}}); }
 
 void watch(Memory& m, double loss, double alpha, std::size_t widths) {
-    if (!std::isfinite(loss) || m.turns + 1 >= widths) return;
+    if (m.turns + 1 >= widths) return;
     if (++m.losses_seen <= losses_in_scale) m.first_losses += loss;
     if (m.losses.size() == window) m.losses.erase(m.losses.begin());
     m.losses.push_back(loss);
     const double scale =
         m.first_losses / static_cast<double>(std::min(m.losses_seen, losses_in_scale));
-    const bool stalls = std::all_of(m.losses.begin(), m.losses.end(), [&](double l) {
-        return std::abs(l - loss) <= m.epsilon * scale;
+    const bool moves = std::any_of(m.losses.begin(), m.losses.end(), [&](double l) {
+        return std::abs(l - loss) / scale > m.epsilon;
     });
-    if (m.losses.size() < window || !stalls) return;
+    if (m.losses.size() < window || moves) return;
     if (++m.turns <= 2) m.epsilon *= alpha;
     m.losses.clear();
 }

@@ -32,20 +32,20 @@ std::size_t size_of(const TrainedTensor& tensor) {
 }
 
 // The rows of a step: tensor, then worker.
-std::vector<std::vector<std::vector<float>>> rows_of(std::int64_t step, bool specials) {
+std::vector<std::vector<std::vector<float>>> rows_of(std::int64_t step, int ranks, bool specials) {
     std::mt19937 random(static_cast<unsigned>(step));
     std::vector<std::vector<std::vector<float>>> rows;
     for (const TrainedTensor& tensor : tensors) {
-        auto& own = rows.emplace_back(workers);
+        auto& own = rows.emplace_back(ranks);
         for (auto& row : own)
             for (std::size_t i = 0; i < size_of(tensor); ++i)
                 row.push_back(std::ldexp(static_cast<float>(random() % 2001) - 1000.0f,
                                          -static_cast<int>(random() % 24)));
     }
     if (specials) {
-        rows[0][1][3] = std::numeric_limits<float>::infinity();
-        rows[1][2][5] = std::numeric_limits<float>::quiet_NaN();
-        rows[0][0][3] = -rows[0][1][3];
+        rows[0].back()[3] = std::numeric_limits<float>::infinity();
+        rows[1].back()[5] = std::numeric_limits<float>::quiet_NaN();
+        rows[0].front()[3] = -std::numeric_limits<float>::infinity();
     }
     return rows;
 }
@@ -101,20 +101,25 @@ void define_schemes() {
         return Memory{{"skipped", {!rows[0].empty() && rows[0][0] > 0 ? 1.0 : 0.0}}};
     };
     define_scheme("rank_skips", parts);
+    parts.base = "loss_scaling:e4m3,scale=4";
+    parts.select = {};
+    define_scheme("rank_scaled", parts);
     parts.update = [](const SchemeStep&, Memory&, const SchemeFunctions::Rows&,
                       const SchemeFunctions::Rows&, std::span<const double>) {};
-    parts.select = {};
     define_scheme("rank_updates", parts);
+    parts.update = {};
+    parts.base = "aps:e4m3";
+    define_scheme("rank_chooses", parts);
 }
 
-TEST_P(CppRankExchange, HasTheBitsOfOneProcess) {
-    define_schemes();
-    const auto& [scheme, topology, specials] = GetParam();
-    TrainingExchange whole(scheme, tensors, workers, topology, 9);
+void expect_equal(const Case& of, int count) {
+    const auto& [scheme, topology, specials] = of;
+    const auto size = static_cast<std::size_t>(count);
+    TrainingExchange whole(scheme, tensors, count, topology, 9);
     std::vector<RankExchange> ranks;
-    for (int r = 0; r < workers; ++r) ranks.emplace_back(scheme, tensors, r, workers, topology, 9);
+    for (int r = 0; r < count; ++r) ranks.emplace_back(scheme, tensors, r, count, topology, 9);
     for (std::int64_t number = 0; number < 3; ++number) {
-        const auto rows = rows_of(number, specials && number == 1);
+        const auto rows = rows_of(number, count, specials && number == 1);
         std::vector<std::vector<float>> expected = results();
         TrainedStep step;
         step.step = number;
@@ -124,20 +129,28 @@ TEST_P(CppRankExchange, HasTheBitsOfOneProcess) {
         step.out = spans_of(expected);
         const std::vector<bool> dropped = whole.run(step);
 
-        std::vector<std::vector<Bytes>> to(workers, std::vector<Bytes>(workers));
-        for (std::size_t r = 0; r < workers; ++r) {
+        std::vector<std::vector<Bytes>> to(size, std::vector<Bytes>(size));
+        for (std::size_t r = 0; r < size; ++r) {
             RankStep own{.step = number, .loss = 0.5, .learning_rate = 0.5};
             for (const auto& of_workers : rows) own.gradients.emplace_back(of_workers[r]);
             const std::vector<Bytes> sent = ranks[r].send(own);
-            for (std::size_t s = 0; s < workers; ++s) to[s][r] = sent[s];
+            for (std::size_t s = 0; s < size; ++s) to[s][r] = sent[s];
         }
         std::vector<Bytes> sums;
-        for (std::size_t r = 0; r < workers; ++r) sums.push_back(ranks[r].add(to[r]));
+        for (std::size_t r = 0; r < size; ++r) sums.push_back(ranks[r].add(to[r]));
         for (const RankExchange& rank : ranks) {
             std::vector<std::vector<float>> out = results();
             EXPECT_EQ(rank.receive(sums, spans_of(out)), dropped);
             ASSERT_EQ(bits_of(out), bits_of(expected)) << "step " << number;
         }
+    }
+}
+
+TEST_P(CppRankExchange, HasTheBitsOfOneProcess) {
+    define_schemes();
+    for (const int count : {1, 2, 3, 5}) {
+        SCOPED_TRACE(count);
+        expect_equal(GetParam(), count);
     }
 }
 
@@ -157,7 +170,41 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"nvfp4", "two_phase"}, Case{"rank_skips", "two_phase", true},
                     Case{"error_feedback(rank_halves)", "two_phase", true},
                     Case{"qsgd", "ring", true}, Case{"top_k", "reduce_scatter"},
-                    Case{"top_k", "tree", true}, Case{"error_feedback(qsgd)", "ring", true}));
+                    Case{"top_k", "tree", true}, Case{"error_feedback(qsgd)", "ring", true},
+                    Case{"rank_halves", "ring", true}, Case{"rank_halves", "tree"},
+                    Case{"rank_scaled", "ring", true},
+                    Case{"error_feedback(rank_halves)", "ring"}));
+
+// Buckets: blocks that cross tensors, of which none ends at the end of a shard.
+INSTANTIATE_TEST_SUITE_P(
+    Buckets, CppRankExchange,
+    testing::Values(Case{"mx,bucket=25MB", "ring", true}, Case{"mx,bucket=25MB", "two_phase", true},
+                    Case{"mx,bucket=400", "two_phase"},
+                    Case{"mx,bucket=25MB,rounding=stochastic", "ring"},
+                    Case{"mx,bucket=25MB,rounding=stochastic", "two_phase", true},
+                    Case{"mx,bucket=25MB", "two_phase,own=exact", true},
+                    Case{"mx,bucket=25MB", "two_phase,phase2=(aps:e5m2)", true},
+                    Case{"mx,bucket=25MB", "two_phase,phase2=(qsgd)"},
+                    Case{"mx,bucket=25MB", "reduce_scatter", true},
+                    Case{"nvfp4,bucket=25MB", "two_phase", true},
+                    Case{"nvfp4,bucket=25MB,agree=local", "ring", true},
+                    Case{"current_scaling:e4m3fn,block=40,bucket=25MB", "ring", true},
+                    Case{"current_scaling:e4m3fn,block=40,bucket=25MB", "two_phase", true},
+                    Case{"aps:e4m3,unit=50,bucket=25MB", "two_phase", true}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Hybrids, CppRankExchange,
+    testing::Values(
+        Case{"hybrid(last=qsgd;else=top_k)", "ring", true},
+        Case{"hybrid(last=none:fp32;else=aps:e4m3)", "two_phase", true},
+        Case{"hybrid(last=rank_halves;else=error_feedback(qsgd))", "ring", true},
+        Case{"hybrid(last=error_feedback(rank_halves);else=mx,bucket=25MB)", "two_phase"},
+        // The bucket of fc.bias has other tensors at step 1, and both branches have one memory.
+        Case{"hybrid(role:conv&steps:1:2=top_k;else=mx,bucket=25MB)", "ring", true},
+        Case{"hybrid(steps:1:2&role:conv=delayed_scaling:e4m3fn;role:linear=mx,bucket=25MB;"
+             "else=delayed_scaling:e4m3fn)",
+             "two_phase", true},
+        Case{"hybrid(role:conv=aps:e4m3;else=mx,bucket=25MB)", "two_phase,phase2=(aps:e5m2)"}));
 
 std::string error_of(const auto& work) {
     try {
@@ -178,18 +225,29 @@ TEST(CppRankExchange, RefusesWhatNeedsAllRows) {
         "scheme 'aps:e4m3' with topology 'ring' encodes a worker's row with the others, which "
         "a rank alone does not have; use TrainingExchange, or topology two_phase if the scheme "
         "allows it");
+    EXPECT_EQ(refusal("qsgd", "hierarchical:3(two_phase,two_phase)"),
+              "scheme 'qsgd' with topology 'hierarchical:3(two_phase,two_phase)' encodes sums of "
+              "several workers' rows, which a rank alone does not have; use TrainingExchange, or "
+              "topology two_phase");
     EXPECT_EQ(refusal("terngrad", "two_phase"),
               "scheme 'terngrad' with topology 'two_phase' encodes a worker's row with the others, "
               "which a rank alone does not have; use TrainingExchange");
+    EXPECT_EQ(refusal("hybrid(last=qsgd;else=aps:e4m3,unit=bucket:1MB)", "two_phase"),
+              "scheme 'aps:e4m3,unit=bucket:1MB' of 'hybrid(last=qsgd;else=aps:e4m3,unit=bucket:"
+              "1MB)' computes one scale for several tensors from the rows of all workers, which a "
+              "rank alone does not have; use TrainingExchange");
+    define_schemes();
     for (const auto& [scheme, topology] :
          {std::pair("powersgd", "two_phase"),
           {"sign_vote", "two_phase"},
-          {"hybrid(last=qsgd;else=aps:e4m3)", "two_phase"},
+          {"hybrid(last=qsgd;else=aps:e4m3)", "ring"},
+          {"hybrid(last=powersgd;else=aps:e4m3)", "two_phase"},
+          {"quickreduce,bucket=25MB", "two_phase"},
+          {"rank_chooses", "ring"},
           {"aps:e4m3", "two_phase,sum=exact"},
           {"error_feedback(dynamic_loss_scaling:fp16)", "two_phase"},
           {"loss_scaling:e4m3,scale=largest", "two_phase"}})
         EXPECT_NE(refusal(scheme, topology), "") << scheme;
-    define_schemes();
     for (const char* scheme : {"rank_updates", "error_feedback(rank_updates)"})
         EXPECT_NE(refusal(scheme, "two_phase"), "") << scheme;
     EXPECT_NE(refusal("qsgd", "ring", 3), "");

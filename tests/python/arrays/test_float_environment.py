@@ -265,6 +265,7 @@ def observers() -> list:
     made += [
         apscope.studies.activation_scales.layer_scale(TINY, USUAL, u_min=2.0**-140),
         apscope.studies.activation_scales.join_scales([2.0, 8.0], [1e-39, 1e-40]),
+        apscope.studies.activation_scales.cast_scale(TINY, u_min=2.0**-140),
     ]
     made += [
         apscope.studies.activation_scales.layer_scales(trace, 0),

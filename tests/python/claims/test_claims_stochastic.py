@@ -12,6 +12,7 @@ import pytest
 
 import apscope
 from tests.python.one_bit_claims import bits_of, middle
+from tests.reference import fractrain_gates as reference
 
 STEP = 2.0**-32  #: what probabilities are multiples of, with the default random bits
 
@@ -368,7 +369,28 @@ def test_FT2_turning_points_golden():
     assert math.isclose(state["indicator"][1], 0.05 * 0.3**2)
     assert widths_of(spec, [2.0, 2.0, 9.0] + [2.0] * 8)[0] == [3] * 8 + [4] * 3
     assert widths_of(spec, [3.0, 2.0, 1.5, 1.2, 1.01, 1.0, 1.0, 1.0, 1.0, 1.0])[0] == [3] * 9 + [4]
-    assert widths_of(spec, [1.0, math.nan, 1.0, 1.0, math.inf, 1.0, 1.0, 1.0])[0] == [3] * 7 + [4]
+    # No difference to a NaN exceeds epsilon, and none that is divided by an infinite mean.
+    turns = [3] * 5 + [4] * 5 + [6]
+    assert widths_of(spec, [math.nan] * 11)[0] == turns
+    assert widths_of(spec, [9.0, 8.0, 7.0, 6.0, math.nan] + [5.0, 1.0] * 3)[0] == turns
+    assert widths_of(spec, [1.0, 9.0, 1.0, 1.0, math.inf] + [5.0, 1.0] * 3)[0] == turns
+
+
+@pytest.mark.parametrize("case", range(40))
+def test_FT2_turning_points_with_losses_that_are_not_finite_negative_or_zero(case):
+    """Against the authors' rule in a small Python form, state by state."""
+    rng = np.random.default_rng(case)
+    losses = 0.2 * rng.standard_normal(60) + rng.choice([-1.0, 0.0, 1.0])
+    odd = rng.random(60) < rng.choice([0.02, 0.1, 0.5])
+    losses[odd] = rng.choice([np.nan, np.inf, -np.inf, 0.0], odd.sum())
+    if case % 2:  # The mean of the first losses is finite.
+        losses[:10] = 1.0 + 0.1 * rng.standard_normal(10)
+    rule = reference.Schedule(epsilon=0.2, alpha=0.5)
+    with np.errstate(all="ignore"):
+        turns = np.cumsum([0, *(rule.update(loss) for loss in losses)])
+    widths, state = widths_of("fractrain:bits=3/4/6/8,epsilon=0.2,alpha=0.5", losses)
+    assert widths == [(3, 4, 6, 8)[t] for t in turns[:-1]]
+    assert state["indicator"][0] == turns[-1] and state["indicator"][1] == rule.epsilon
 
 
 def test_FT2_turning_points_of_a_noisy_loss():

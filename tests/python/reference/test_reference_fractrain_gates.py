@@ -90,6 +90,8 @@ def test_the_direction_of_the_cost():
     assert ft.direction_of_fractrain(3, 3) == 1
     assert ft.loss(2.0, 100.0, -1, [1.0, 1.0]) == pytest.approx(1.9)
     assert ft.loss(2.0, 1000.0, 1, [1.0], adaptive=True) == pytest.approx(2.2)
+    assert ft.loss(2.0, 1000.0, -1, [3.0, 7.0], adaptive=True) == pytest.approx(1.8)
+    assert ft.loss(2.0, 900.0, -1, [3.0, 7.0], adaptive=True) == pytest.approx(1.82)
     assert [ft.target(i) for i in range(4)] == [1.5, 2, 2.5, 3]
 
 

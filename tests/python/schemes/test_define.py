@@ -25,6 +25,8 @@ G = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(np.float32)
         ("mine", "nothing", {}, ValueError, "unknown scheme 'nothing'"),
         ("mine", "none:e4m3", {"encode": 3}, TypeError, "encode=3 must be a function"),
         ("mine", "none:e4m3", {"bits": 65}, ValueError, "bits=65 is not between 0 and 64"),
+        ("mine", "none:e4m3", {"side_bits": -1}, ValueError, "side_bits=-1 is not between 0 and"),
+        ("mine", "none:e4m3", {"side_bits": 0.5}, TypeError, "side_bits"),
     ],
 )
 def test_what_cannot_be_defined(name, base, parts, error, words):
@@ -155,6 +157,20 @@ def test_the_state_is_copied_once_for_all_rows_of_inverse():
     mine = schemes.define("turning", "none:e4m3", inverse=inverse)
     apscope.exchange(mine, G)
     assert len(seen) == 4 and all(state is seen[0] for state in seen)  # three messages and a sum
+
+
+@pytest.mark.parametrize("payload", [None, b"\x01\x02"])
+def test_side_bits_are_those_of_every_message(payload):
+    def encode(step, theta, row, worker):
+        return row if payload is None else (row, payload)
+
+    mine = schemes.define("side", "none:fp32", encode=encode, bits=1, side_bits=33)
+    e = apscope.exchange(mine, G)
+    assert e.side_bits == [33] * 3
+    assert e.payload_bits == [20 if payload is None else 16] * 3
+    assert (
+        apscope.exchange(schemes.define("side", "none:fp32", encode=encode), G).side_bits == [0] * 3
+    )
 
 
 def test_a_payload_is_kept_as_it_was_given():

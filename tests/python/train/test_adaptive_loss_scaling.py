@@ -219,6 +219,8 @@ def test_overflow_is_told_and_options_are_checked():
     for error, words, options in [
         (ValueError, "power of two", {"scale": 3.0}), (ValueError, "power of two", {"start": -1.0}),
         (TypeError, "not an option", {"fan": 3}), (ValueError, "every", {"every": 0}),
+        (ValueError, "cast='fp16'", {"cast": "fp16"}),
+        (ValueError, "scale=2.0 must be", {"cast": "normal", "scale": 2.0}),
     ]:  # fmt: skip
         with pytest.raises(error, match=words):
             AdaptiveLossScaling(model, **options)
@@ -354,6 +356,62 @@ def test_a_join_is_the_references():
         else:
             assert join_scales(tags, tops) == outcomes[-1]
     assert None in outcomes and 1 / 16 in outcomes and max(filter(None, outcomes)) > 1
+
+
+@pytest.mark.parametrize("options", [{"abs_range": True}, {"element_wise": True, "rescue": 0.7}])
+@pytest.mark.parametrize("cast", [None, "normal", "lognormal"])
+def test_other_ranges_and_a_cast_at_the_end_of_the_model_are_the_references(options, cast):
+    """Only the cast's scale has the bounds 16 and 1024."""
+    rng = np.random.default_rng(8)
+    seen, ends = [], set()
+    for exponent, start in ((-22, 1.0), (-22, 256.0), (-3, 2.0**11)):
+        w = [grid(rng, (8, 8), 4) / 64 for _ in range(3)]
+        scales = AdaptiveLossScaling(
+            model := chain(w), "fp16", u_min=6e-8, cast=cast, start=start, **options
+        )
+        x = grid(rng, (4, 8), 3)
+        outer = 2.0**exponent * rng.standard_normal((4, 8)).astype(np.float16)
+        with scales:
+            y = model(torch.from_numpy(x))
+        (y * torch.from_numpy(outer)).sum().backward()
+        end = start
+        if cast:
+            l = rule.cast_range(outer * start, 6e-8, U_MAX, cast == "lognormal")
+            end *= float(rule.power_of_two(rule.bounded(l, start)))
+        ends.add(end / start)
+        active = [x]
+        for one in w[:-1]:
+            active.append(np.maximum(active[-1] @ one.T, 0.0))
+        g, arrived = fp16(outer * end), end
+        for i in (2, 1):
+            if "rescue" in options:
+                l = rule.element_wise_range(g, w[i], 6e-8, U_MAX, 0.7)
+            else:
+                l = rule.abs_range(g, w[i], 6e-8, U_MAX)
+            l = below(l)
+            found = scales.layers[2 - i]
+            assert (found.arrived, found.scale, found.passed) == (arrived, l, arrived * l)
+            seen.append(l)
+            g = np.where(active[i] > 0, fp16(fp16(g * l) @ w[i]), 0.0)
+            arrived *= l
+        assert scales.layers[-1].arrived == arrived
+    assert max(seen) > 16
+    assert ends == {1.0} if cast is None else min(ends) < 1 < max(ends)
+
+
+def test_a_casts_scale_is_kept_before_its_bounds():
+    model, outer = chain([np.eye(2)]), torch.full((1, 2), 2.0**-20, dtype=torch.float64)
+    outer[0, 0] *= -1
+    scales = AdaptiveLossScaling(model, "fp16", cast="normal", every=2, u_min=6e-8)
+    seen = []
+    for start, size in ((512.0, 1.0), (1.0, 2.0**20), (1.0, 2.0**20)):
+        scales.start = start
+        with scales:
+            y = model(torch.ones(1, 2, dtype=torch.float64))
+        (y * outer * size).sum().backward()
+        seen.append(scales.layers[0].arrived / start)
+    wanted = rule.cast_range(512 * outer.numpy(), 6e-8, U_MAX)
+    assert seen == [below(min(wanted, 2.0)), below(min(wanted, 16.0)), 1.0]
 
 
 def test_three_passes_of_a_chain_are_the_references():

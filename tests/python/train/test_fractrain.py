@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import apscope
+from tests.reference import fractrain_gates as reference
 from tests.reference.random_words import random_integer
 
 torch = pytest.importorskip("torch")
@@ -75,21 +76,6 @@ def test_a_convolution_is_that_of_rounded_operands():
     assert torch.equal(y, wanted)
 
 
-def indicator(losses, widths, epsilon, alpha):
-    """Turning points after every loss: the window of 5, relative to the mean of the first 10."""
-    window, first, turns, found = [], [], 0, []
-    for loss in losses:
-        if math.isfinite(loss) and turns + 1 < widths:
-            first = [*first, loss][:10] if len(first) < 10 else first
-            window = [*window, loss][-5:]
-            scale = sum(first) / len(first)
-            if len(window) == 5 and all(abs(l - loss) <= epsilon * scale for l in window):
-                turns, window = turns + 1, []
-                epsilon *= alpha if turns <= 2 else 1.0
-        found.append(turns)
-    return found
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_stages_follow_the_loss(seed):
     rng = np.random.default_rng(seed)
@@ -101,7 +87,8 @@ def test_stages_follow_the_loss(seed):
     for loss in losses:
         seen.append(schedule.observe(loss))
         assert schedule.widths == (schedule.bits[seen[-1]], schedule.gradient_bits[seen[-1]])
-    assert seen == indicator(losses, 4, 0.15, 0.4) and seen[-1] >= 2
+    rule = reference.Schedule(0.15, 0.4)
+    assert seen == np.cumsum([rule.update(loss) for loss in losses]).tolist() and seen[-1] >= 2
 
 
 def test_the_cost_of_a_pass():

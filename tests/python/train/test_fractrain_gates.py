@@ -428,7 +428,7 @@ def test_a_compiled_model_has_the_same_bits():
         ("each once", {"blocks": []}),
         ("blocks='ab'", {"blocks": "ab"}),
         ("one of each per pair", {"activations": (3,)}),
-        ("activations", {"activations": (0, 4, 4, 6, 6)}),
+        ("activations", {"activations": (-1, 4, 4, 6, 6)}),
         ("weights", {"weights": 17}),
         ("target has 0", {"target": 0}),
         ("target is empty", {"target": ()}),
@@ -437,7 +437,7 @@ def test_a_compiled_model_has_the_same_bits():
         ("dfq or fractrain", {"rule": "both"}),
         ("block or convolution", {"select": "layer"}),
         ("two|three", {"sizes": (1, 2)}),
-        ("flops has 2 numbers for 1 blocks", {"flops": (1, 2)}),
+        ("flops has 2 elements for 1 blocks", {"flops": (1, 2)}),
         ("batch_size", {"batch_size": 0}),
     ],
 )

@@ -154,14 +154,19 @@ def test_decay_and_momentum_are_those_of_the_references_base_optimizer(decay, mo
     assert len(np.unique(wanted)) > 4 and clipped < 300
 
 
-def test_the_fp16_form_by_hand_bit_for_bit():
+@pytest.mark.parametrize("cache, rounding", [("mean", "stochastic"), ("mean", "nearest"),
+                                             ("batch", "stochastic"), ("batch", "nearest")])  # fmt: skip
+def test_the_fp16_form_by_hand_bit_for_bit(cache, rounding):
     """NumPy's fp16 arithmetic; casts of fp32 numbers are the reference's with 13 random bits."""
     rate, decay, momentum = (np.float32(x) for x in (0.03, 0.1, 0.8))
     task = OneTensor(np.float32)
     halp = HALP([task.w], float(rate), bits="fp16", decay=float(decay), momentum=float(momentum),
-                seed=7)  # fmt: skip
+                seed=7, cache=cache, rounding=rounding)  # fmt: skip
+    batches = (None,) if cache == "mean" else range(5)
 
     def cast(x, call):
+        if rounding == "nearest":
+            return x.astype(np.float32).astype(np.float16)
         seed = apscope.Draws(7, call).next()
         words = [random_integer(seed, i, 13) for i in range(12)]
         return rule.fp16_by_13_bits(x.astype(np.float32), np.array(words)).astype(np.float16)
@@ -172,20 +177,60 @@ def test_the_fp16_form_by_hand_bit_for_bit():
     w, z, buffer, seen = np.zeros(12, np.float32), None, np.zeros(12, np.float16), []
     for step in range(45):
         if step % 15 == 0:
-            halp.centre(task.closure(None))
+            losses = [task.closure(batch) for batch in batches]
+            halp.centre(losses if cache == "batch" else losses[0])
             centre, z = w, np.zeros(12, np.float16)
-            full = task.gradient(centre, None).astype(np.float64)
-            cached = cast(float(rate) * (full + float(decay) * centre), 2**62 + step)
+            rows = [task.gradient(centre, batch).astype(np.float64) for batch in batches]
+            cached = [
+                cast(float(rate) * (row + float(decay) * centre), 2**62 + len(rows) * step + j)
+                for j, row in enumerate(rows)
+            ]
         halp.step(task.closure(step % 5))
         there = task.gradient(centre, step % 5).astype(np.float64)
         v = cast(task.gradient(w, step % 5).astype(np.float64) - there, step)
         v = (v.astype(np.float32) + decay * z.astype(np.float32)).astype(np.float16)
-        buffer = times(momentum, buffer) + times(rate, v) + cached
+        buffer = times(momentum, buffer) + times(rate, v) + cached[step % len(cached)]
         z = z - buffer
         w = (centre.astype(np.float64) + z).astype(np.float32)
         assert np.array_equal(task.w.detach().numpy(), w), step
         seen.append(np.abs(task.gradient(w, None)).max())
-    assert buffer.dtype == z.dtype == np.float16 and seen[-1] < 0.2 * seen[0]
+    assert buffer.dtype == z.dtype == np.float16 and seen[-1] < seen[0]
+    assert cache == "batch" or seen[-1] < 0.2 * seen[0]
+
+
+def test_integers_to_nearest_are_the_references_biased_ones_with_halves_up():
+    task = OneTensor(np.float32)
+    halp = HALP([task.w], 0.3, unit="tensor", bits=6, mu=0.4, rounding="nearest")
+    reference = rule.Halp(np.zeros(12), task.gradient, 0.3, 20, 0.4, 6)
+    seen = set()
+    for step in range(60):
+        if step % 20 == 0:
+            halp.centre(task.closure(None))
+        reference.step(step % 5, 0.5)
+        halp.step(task.closure(step % 5))
+        wanted = np.round(reference.z / reference.delta)
+        assert np.array_equal(np.round(halp._z[0].numpy() / halp.delta[0]), wanted), step
+        seen |= set(wanted)
+    assert len(seen) > 10
+    halp = HALP([w := torch.zeros(4, dtype=torch.float64)], 1.0, bits=8, delta=1.0,
+                rounding="nearest")  # fmt: skip
+    w.requires_grad_()
+    halp.centre(lambda: (w * torch.tensor([-0.5, 0.5, -1.5, 1.5])).sum())
+    halp.step(lambda: (0 * w).sum())
+    assert w.tolist() == [1, 0, 2, -1]
+
+
+def test_a_cache_of_batches_tells_the_norm_of_their_mean():
+    task = OneTensor(np.float32)
+    halp = HALP([task.w], 0.05, bits="fp16", cache="batch")
+    norm = halp.centre([task.closure(0), task.closure(3)])
+    full = (task.gradient(np.zeros(12), 0) + task.gradient(np.zeros(12), 3)) / 2
+    assert norm == pytest.approx(np.linalg.norm(full), rel=1e-6)
+    for wrong in (task.closure(0), []):
+        with pytest.raises(TypeError, match="a sequence of functions"):
+            halp.centre(wrong)
+    with pytest.raises(TypeError, match="one function"):
+        HALP([task.w], 0.05).centre([task.closure(0)])
 
 
 def test_the_fp16_form_draws_and_saturates_as_the_reference():
@@ -241,14 +286,18 @@ def test_a_centre_without_a_gradient_stays():
     assert torch.equal(w.detach(), torch.ones(2, dtype=torch.float64))
 
 
-@pytest.mark.parametrize("bits", [5, "fp16"])
-def test_a_resumed_run_has_the_same_bits(tmp_path, bits):
+@pytest.mark.parametrize("bits, cache", [(5, "mean"), ("fp16", "mean"), ("fp16", "batch")])
+def test_a_resumed_run_has_the_same_bits(tmp_path, bits, cache):
     def made():
         task = Quadratics()
-        return task, HALP(task.w, RATE, bits=bits, mu=MU, momentum=0.5, seed=3)
+        return task, HALP(task.w, RATE, bits=bits, mu=MU, momentum=0.5, seed=3, cache=cache)
+
+    def losses(task):
+        whole = task.closure(None)
+        return whole if cache == "mean" else [task.closure(row) for row in range(3)]
 
     task, halp = made()
-    halp.centre(task.closure(None))
+    halp.centre(losses(task))
     for row in range(5):
         halp.step(task.closure(row))
     torch.save({"halp": halp.state_dict(), "w": [p.detach() for p in task.w]}, tmp_path / "state")
@@ -259,16 +308,19 @@ def test_a_resumed_run_has_the_same_bits(tmp_path, bits):
         p.data.copy_(kept)
     for t, h in ((task, halp), (other, resumed)):
         h.step(t.closure(5))
-        h.centre(t.closure(None))
+        h.centre(losses(t))
         h.step(t.closure(0))
     for a, b in zip(task.w, other.w, strict=True):
         assert torch.equal(a, b)
     with pytest.raises(ValueError, match="settings|not of"):
         HALP(other.w, RATE, bits=6, mu=MU, seed=3).load_state_dict(state["halp"])
     with pytest.raises(ValueError, match="centre"):
-        HALP(other.w[:1], RATE, bits=bits, mu=MU, momentum=0.5, seed=3).load_state_dict(
-            state["halp"]
-        )
+        HALP(
+            other.w[:1], RATE, bits=bits, mu=MU, momentum=0.5, seed=3, cache=cache
+        ).load_state_dict(state["halp"])
+    for words, wrong in (("full", {"full": state["halp"]["full"][1:]}), ("above", {"steps": 4})):
+        with pytest.raises(ValueError, match=words):
+            resumed.load_state_dict(state["halp"] | {"centred": 5} | wrong)
 
 
 def test_refusals():
@@ -278,6 +330,9 @@ def test_refusals():
         (TypeError, "float16", lambda: HALP([w.half()], 0.1)),
         (ValueError, "rate=0", lambda: HALP([w], 0)),
         (ValueError, "mu=-1", lambda: HALP([w], 0.1, mu=-1)),
+        (ValueError, "rounding='down'", lambda: HALP([w], 0.1, rounding="down")),
+        (ValueError, "cache='both' must be mean or batch", lambda: HALP([w], 0.1, cache="both")),
+        (ValueError, "for bits='fp16', and bits is 8", lambda: HALP([w], 0.1, cache="batch")),
         (ValueError, "unit", lambda: HALP([w], 0.1, unit="layer")),
         (ValueError, "bits", lambda: HALP([w], 0.1, bits=1)),
         (ValueError, "give bits", lambda: HALP([w], 0.1, bits=None, delta=0.1)),

@@ -28,6 +28,7 @@ TraceWriterOptions options_of(Draw& draw, int workers) {
     if (draw.one_in(9)) options.roles[draw.of(names)] = draw.of<std::string>({"conv", "bias", "x"});
     if (draw.one_in(9)) options.metadata[draw.text()] = draw.text();
     if (draw.one_in(9)) options.sampled_from[draw.of(names)] = draw.integer<std::int64_t>(0, 999);
+    options.resume = draw.one_in(9);
     return options;
 }
 
@@ -91,6 +92,13 @@ void write_any(Draw& draw) {
                     if (draw.one_in(3)) writer.close();
                     break;
                 case 4:
+                    if (draw.one_in(2)) {
+                        writer.add(step, draw.integer(0, 1), draw.text(),
+                                   std::vector<std::uint16_t>(length, 0x3c01),
+                                   format(draw.of<std::string>({"fp16", "bf16", "e4m3"})),
+                                   {static_cast<std::int64_t>(length)});
+                        break;
+                    }
                     writer.add(step, draw.integer(0, 1), draw.text(), draw.numbers<float>(length));
                     break;
                 default: {

@@ -1,66 +1,25 @@
-// Traces and results that a program writes: what is in the folders, that they appear whole or not
-// at all, and what is refused. tests/python/repository/test_cpp_library.py compares the bytes with
-// those of Python.
+// Traces that a program writes: what is in the folder, how it continues, and what is refused.
+// tests/python/repository/test_cpp_files.py compares the bytes with those of Python.
 #include <apscope/apscope.h>
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
-#include <sys/file.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "place.h"
+
 namespace {
 
 using namespace apscope;
+using namespace apscope_test;
 namespace fs = std::filesystem;
-
-// A folder for one test.
-class Place {
-public:
-    Place() {
-        std::string name = (fs::temp_directory_path() / "apscope-XXXXXX").string();
-        path_ = mkdtemp(name.data());
-    }
-    ~Place() { fs::remove_all(path_); }
-    fs::path operator/(const char* name) const { return path_ / name; }
-
-    std::vector<std::string> names() const { return names_of(path_); }
-    static std::vector<std::string> names_of(const fs::path& folder) {
-        std::vector<std::string> all;
-        for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-            all.push_back(entry.path().filename().string());
-        std::ranges::sort(all);
-        return all;
-    }
-
-private:
-    fs::path path_;
-};
-
-std::string text_of(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string error_of(const auto& work) {
-    try {
-        work();
-    } catch (const std::exception& error) {
-        return error.what();
-    }
-    return "no error";
-}
 
 void record(TraceWriter& writer, std::int64_t step, float first) {
     const std::vector<float> weight = {first, 2, -3, 4, 5, -6}, bias = {0.5f};
@@ -68,12 +27,6 @@ void record(TraceWriter& writer, std::int64_t step, float first) {
         writer.add(step, worker, "fc.weight", weight, {2, 3});
         writer.add(step, worker, "fc.bias", bias);
     }
-}
-
-const Results& some_results() {
-    static const Results results = replay(open_trace(APSCOPE_ROOT "/notebooks/data/digits"),
-                                          {"none:e4m3", "qsgd"}, {.end_step = 2});
-    return results;
 }
 
 TEST(CppTraceWriter, EveryStepIsReadable) {
@@ -217,6 +170,90 @@ TEST(CppTraceWriter, RefusesWhatNoReaderAccepts) {
               5u);
 }
 
+TEST(CppTraceWriter, ContinuesATrace) {
+    const Place place;
+    const fs::path run = place / "run";
+    TraceWriter(run, {.workers = 2, .resume = true}).close();  // there is no trace yet
+    {
+        TraceWriter writer(run, {.workers = 2, .sampled_from = {{"fc.weight", 60}}});
+        record(writer, 3, 1);
+        writer.end_step(3, {.loss = 0.1});
+        record(writer, 4, 1);
+        (void)writer.write_files(4);  // never committed
+    }
+    const std::string before = text_of(run / "manifest.json");
+    std::ofstream(run / "step_00000003/.worker_0001.safetensors.apscope-0123abcd");
+    std::ofstream(run / "step_00000003/.notes.txt.apscope-0123abcd");
+    std::ofstream(run / ".manifest.json.apscope-0123abcd");
+    {
+        TraceWriter writer(run, {.workers = 2, .resume = true});
+        EXPECT_EQ(writer.committed(), (std::vector<std::int64_t>{3}));
+        EXPECT_EQ(error_of([&] { record(writer, 3, 1); }),
+                  "step 3 must be 4 or more; steps are recorded in ascending order");
+        EXPECT_EQ(text_of(run / "manifest.json"), before);
+        writer.add(5, 0, "fc.weight", std::vector<float>(6), {2, 3});
+        writer.add(5, 1, "fc.weight", std::vector<float>(6), {2, 3});
+        EXPECT_EQ(error_of([&] { writer.end_step(5); }),
+                  "worker 0 at step 5 lacks the tensor 'fc.bias'");
+        writer.close();
+        record(writer, 5, 7);
+        writer.end_step(5);
+        EXPECT_EQ(Place::names_of(run / "step_00000003").size(), 4u);
+    }
+    EXPECT_EQ(Place::names_of(run / "step_00000003"),
+              (std::vector<std::string>{".notes.txt.apscope-0123abcd", "worker_0000.safetensors",
+                                        "worker_0001.safetensors"}));
+    EXPECT_EQ(Place::names_of(run),
+              (std::vector<std::string>{"manifest.json", "step_00000003", "step_00000005"}));
+    const Trace trace = open_trace(run);
+    EXPECT_EQ(trace.steps(), (std::vector<std::int64_t>{3, 5}));
+    EXPECT_EQ(trace.read(5, "fc.weight", 1).values[0], 7.0f);
+    EXPECT_NE(text_of(run / "manifest.json").find("\"sampled_from\": 60"), std::string::npos);
+
+    const std::string in = run.string() + " has a trace with ";
+    EXPECT_EQ(error_of([&] { TraceWriter(run, {.workers = 3, .resume = true}); }),
+              in + "workers 2, not 3; record into a new folder");
+    EXPECT_EQ(
+        error_of([&] { TraceWriter(run, {.workers = 2, .reduction = "sum", .resume = true}); }),
+        in + "reduction 'mean', not 'sum'; record into a new folder");
+    TraceWriter first(run, {.workers = 2, .resume = true}),
+        second(run, {.workers = 2, .resume = true});
+    record(first, 6, 1);
+    first.end_step(6);
+    first.close();
+    record(second, 6, 1);
+    EXPECT_NE(error_of([&] { second.end_step(6); }).find("which another process wrote"),
+              std::string::npos);
+    std::ofstream(run / "manifest.json") << "{}";
+    try {
+        const TraceWriter damaged(run, {.workers = 2, .resume = true});
+        ADD_FAILURE() << "a damaged manifest was continued";
+    } catch (const error& refused) {
+        EXPECT_EQ(refused.kind(), ErrorKind::unreadable_file);
+        EXPECT_NE(std::string(refused.what()).find("; record into a new folder"),
+                  std::string::npos);
+    }
+}
+
+TEST(CppTraceWriter, StoresHalfPrecision) {
+    const Place place;
+    TraceWriter writer(place / "run");
+    const std::vector<std::uint16_t> codes = {0x3c00, 0xc100, 0x0001};
+    writer.add(0, 0, "half", codes, format("fp16"), {3});
+    writer.add(0, 0, "brain", codes, format("bf16"), {3, 1});
+    EXPECT_EQ(error_of([&] { writer.add(0, 0, "other", codes, format("e4m3"), {3}); }),
+              "the tensor 'other' has codes of e4m3; a trace stores fp16, bf16 and fp32, so decode "
+              "them");
+    EXPECT_EQ(error_of([&] { writer.add(0, 0, "other", codes, format("bf16"), {4}); }),
+              "the tensor 'other' has 3 values, which do not fill the shape (4,)");
+    writer.end_step(0);
+    const Trace trace = open_trace(place / "run");
+    EXPECT_TRUE(std::ranges::equal(trace.read(0, "half", 0).values,
+                                   std::vector<float>{1.0f, -2.5f, 0x1p-24f}));
+    EXPECT_TRUE(std::ranges::equal(trace.read(0, "brain", 0).values,
+                                   std::vector<float>{0x1p-7f, -8.0f, 0x1p-133f}));
+}
+
 TEST(CppTraceWriter, NamesInErrorsAreOnOneLine) {
     const Place place;
     TraceWriter writer(place / "run");
@@ -308,169 +345,6 @@ TEST(CppTraceWriter, TheLockNamesItsProcess) {
               std::string::npos);
     writer.close();
     EXPECT_EQ(text_of(lock), "of another process");
-}
-
-TEST(CppResults, AreWrittenWholeOrNotAtAll) {
-    const Place place;
-    const Results& results = some_results();
-    results.write(place / "above/results");
-    EXPECT_EQ(Place::names_of(place / "above"), (std::vector<std::string>{"results"}));
-    const fs::path folder = place / "above/results";
-    EXPECT_EQ(Place::names_of(folder),
-              (std::vector<std::string>{"histograms.parquet", "noise.parquet", "provenance.json",
-                                        "results.csv", "results.parquet"}));
-    std::ostringstream csv;
-    results.write_csv(csv);
-    EXPECT_EQ(text_of(folder / "results.csv"), csv.str());
-    EXPECT_EQ(std::ranges::count(csv.str(), '\n'), static_cast<std::ptrdiff_t>(results.size() + 1));
-
-    EXPECT_NE(error_of([&] { results.write(folder); }).find("has results; give another folder"),
-              std::string::npos);
-    std::ofstream(folder / "notes.txt") << "kept";
-    results.write(folder, {.csv = false, .replace = true});
-    EXPECT_EQ(Place::names_of(folder),
-              (std::vector<std::string>{"histograms.parquet", "noise.parquet", "notes.txt",
-                                        "provenance.json", "results.parquet"}));
-    fs::remove(folder / "provenance.json");  // as a write that was killed leaves it
-    EXPECT_THROW(results.write(folder, {.replace = true}), std::invalid_argument);
-    fs::create_directory(folder / ".results.apscope-01234567");
-    results.write(folder);
-    EXPECT_TRUE(fs::exists(folder / "provenance.json"));
-    fs::create_directory(place / "empty");
-    results.write(place / "empty");
-    EXPECT_TRUE(fs::exists(place / "empty/provenance.json"));
-}
-
-TEST(CppResults, AFailedReplacementRestoresTheOldFiles) {
-    const Place place;
-    const fs::path folder = place / "results";
-    some_results().write(folder);
-    const std::string before = text_of(folder / "provenance.json");
-    fs::remove(folder / "noise.parquet");
-    fs::create_directory(folder / "noise.parquet");  // of someone else
-    std::ofstream(folder / "noise.parquet/file") << "kept";
-    const std::vector<std::string> names = Place::names_of(folder);
-    const WriteOptions changed{.csv = false, .replace = true};
-    EXPECT_NE(error_of([&] {
-                  some_results().write(folder, changed);
-              }).find("results/noise.parquet is a folder; remove it"),
-              std::string::npos);
-    EXPECT_EQ(Place::names_of(folder), names);
-    EXPECT_EQ(text_of(folder / "provenance.json"), before);
-    EXPECT_EQ(text_of(folder / "noise.parquet/file"), "kept");
-}
-
-// A lock of another process, as the Python package takes it.
-class Held {
-public:
-    explicit Held(const fs::path& lock) : file_(open(lock.c_str(), O_RDWR | O_CREAT, 0644)) {
-        EXPECT_EQ(flock(file_, LOCK_EX | LOCK_NB), 0);
-    }
-    ~Held() { close(file_); }
-    Held(const Held&) = delete;
-    Held& operator=(const Held&) = delete;
-
-private:
-    int file_;
-};
-
-TEST(CppResults, OneProcessAtATimeWritesAFolder) {
-    const Place place;
-    const auto refusal = [&] { return error_of([&] { some_results().write(place / "results"); }); };
-    {
-        const Held beside(place / ".results.apscope-lock");
-        EXPECT_NE(refusal().find("another process writes"), std::string::npos);
-        EXPECT_EQ(place.names(), std::vector<std::string>{".results.apscope-lock"});
-    }
-    fs::create_directory(place / "results");
-    fs::create_directory(place / "results/.results.apscope-01234567");  // its hidden folder
-    {
-        const Held inside(place / "results/.results.apscope-lock");
-        EXPECT_NE(refusal().find("another process writes"), std::string::npos);
-        EXPECT_TRUE(fs::exists(place / "results/.results.apscope-01234567"));
-    }
-    EXPECT_EQ(refusal(), "no error");
-    EXPECT_FALSE(fs::exists(place / "results/.results.apscope-lock"));
-}
-
-TEST(CppResults, RemainsOfKilledProcessesAreRemoved) {
-    const Place place;
-    fs::create_directory(place / ".results.apscope-01234567");
-    fs::create_directory(place / ".results.apscope-89abcdef");
-    std::ofstream(place / ".results.apscope-89abcdef/file") << "of someone else";
-    some_results().write(place / "results");
-    EXPECT_EQ(place.names(), (std::vector<std::string>{".results.apscope-89abcdef", "results"}));
-}
-
-TEST(CppResults, RemainsOfANameThatIsNotUtf8AreRemoved) {
-    const Place place;
-    const fs::path hidden = place / ".r\xff.apscope-01234567";
-    fs::create_directory(hidden);
-    std::ofstream(hidden / "apscope.json") << R"({"writes": "r\ufffd"})";
-    some_results().write(place / "r\xff");
-    EXPECT_EQ(place.names(), (std::vector<std::string>{"r\xff"}));
-}
-
-TEST(CppResults, AnInterruptedWriteIsRepeated) {
-    const Place place;
-    const fs::path with_long_name = place / std::string(120, 'x').c_str();
-    const std::pair<fs::path, std::string> folders[] = {
-        {with_long_name, "." + std::string(100, 'x') + ".apscope-01234567"},
-        {place / "link", ".link.apscope-01234567"},
-        {place / "folder/../plain/", ".plain.apscope-01234567"}};
-    fs::create_directory(place / "folder");
-    fs::create_directory(place / "plain");
-    fs::create_directory(with_long_name);
-    fs::create_directory_symlink(place / "folder", place / "link");
-    for (const auto& [folder, hidden] : folders) {
-        fs::create_directory(folder / hidden);
-        EXPECT_EQ(error_of([&] { some_results().write(folder); }), "no error") << folder;
-    }
-}
-
-TEST(CppResults, ReplaceNothingElse) {
-    const Place place;
-    const Results& results = some_results();
-    std::ofstream(place / "file") << "of someone else";
-    fs::create_directory(place / "folder");
-    std::ofstream(place / "folder/file") << "of someone else";
-    fs::copy(APSCOPE_ROOT "/notebooks/data/digits/manifest.json", place / "manifest.json");
-    const WriteOptions replace{.replace = true};
-    EXPECT_THROW(results.write(""), std::invalid_argument);
-    EXPECT_THROW(results.write(place / "file", replace), std::invalid_argument);
-    EXPECT_THROW(results.write(place / "folder", replace), std::invalid_argument);
-    EXPECT_THROW(results.write(place / "", replace), std::invalid_argument);  // as of a trace
-    EXPECT_THROW(results.write(place / "file/results"), std::runtime_error);
-    EXPECT_EQ(place.names(), (std::vector<std::string>{"file", "folder", "manifest.json"}));
-    EXPECT_EQ(text_of(place / "folder/file"), "of someone else");
-
-    std::ostringstream closed;
-    closed.setstate(std::ios::badbit);
-    EXPECT_THROW(results.write_csv(closed), std::runtime_error);
-}
-
-TEST(CppResults, AFullDiskLeavesNothing) {
-    if (!fs::exists("/dev/full")) GTEST_SKIP() << "there is no /dev/full here";
-    std::ofstream full("/dev/full");
-    EXPECT_THROW(
-        {
-            for (int i = 0; i < 100; ++i) some_results().write_csv(full);
-        },
-        std::runtime_error);
-}
-
-TEST(CppResults, AnEarlyErrorLeavesNothing) {
-    const Place place;
-    rlimit before{};
-    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
-    const rlimit none{0, before.rlim_max};  // no file may have a byte, as on a full disk
-    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
-    const std::string error = error_of([&] { some_results().write(place / "results"); });
-    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
-    std::signal(SIGXFSZ, handler);
-    EXPECT_NE(error.find("results cannot be written"), std::string::npos) << error;
-    EXPECT_EQ(place.names(), std::vector<std::string>{});
 }
 
 }  // namespace

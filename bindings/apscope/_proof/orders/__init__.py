@@ -1,0 +1,1 @@
+"""The order of additions of an unknown sum, product or all-reduce."""
