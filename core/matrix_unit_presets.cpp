@@ -168,14 +168,18 @@ MatrixUnitOrder parse_matrix_unit_order(std::string_view text) {
             order.inputs.emplace_back(input);
         parts.erase(parts.begin());
     }
+    const int instruction = order.unit.instruction();
     std::vector<std::string_view> keys;
+    const auto has = [&](std::string_view key) {
+        return std::ranges::find(keys, key) != keys.end();
+    };
     for (const std::string_view part : parts) {
         const std::size_t equals = part.find('=');
         const std::string_view key = part.substr(0, equals);
         if (equals == std::string_view::npos)
             throw std::invalid_argument("'" + limits::clipped(part) + "' in order=" +
                                         limits::clipped(order.text) + " must be KEY=VALUE");
-        if (std::ranges::find(keys, key) != keys.end())
+        if (has(key))
             throw std::invalid_argument("order=" + limits::clipped(order.text) + " has the key " +
                                         limits::clipped(key) + " twice");
         keys.push_back(key);
@@ -183,17 +187,26 @@ MatrixUnitOrder parse_matrix_unit_order(std::string_view text) {
     }
     if (!named) {
         for (const std::string_view key : {"k", "fraction", "result"})
-            if (std::ranges::find(keys, key) == keys.end())
+            if (!has(key))
                 throw std::invalid_argument("order=" + limits::clipped(order.text) +
                                             " needs the key " + std::string(key));
     }
-    const MatrixUnit& unit = order.unit;
+    MatrixUnit& unit = order.unit;
+    if (has("k") || has("interleave")) {
+        // A preset's own k is that of an instruction, too.
+        const int products = has("k") ? unit.block : instruction;
+        const int multiple = unit.interleave == Interleave::none       ? 1
+                             : unit.interleave == Interleave::even_odd ? 2
+                                                                       : 4;
+        if (products % multiple != 0)
+            throw std::invalid_argument("k=" + std::to_string(products) +
+                                        " must be a multiple of " + std::to_string(multiple) +
+                                        " with this interleave");
+        unit.block = products / (multiple == 1 ? 1 : 2);
+    }
     if (unit.rule != Rule::aligned && unit != matrix_unit_preset(split_outside(text, ',')[0]).unit)
         throw std::invalid_argument("order=" + limits::clipped(order.text) +
                                     " changes AMD's rule; it takes inputs, promote and split");
-    const auto has = [&](std::string_view key) {
-        return std::ranges::find(keys, key) != keys.end();
-    };
     if (unit.half && unit.result > 10)
         throw std::invalid_argument("result=" + std::to_string(unit.result) +
                                     " must be at most 10 with format=fp16");
@@ -203,9 +216,6 @@ MatrixUnitOrder parse_matrix_unit_order(std::string_view text) {
     if (unit.half && (order.promote != 0 || order.split != 0))
         throw std::invalid_argument("order=" + limits::clipped(order.text) +
                                     " adds chains in fp32, but the unit's results are fp16");
-    if (unit.interleave == Interleave::mod4 && unit.block % 2 != 0)
-        throw std::invalid_argument("k=" + std::to_string(unit.block) +
-                                    " must be even with interleave=mod4");
     return order;
 }
 

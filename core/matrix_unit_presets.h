@@ -37,7 +37,8 @@ struct MatrixUnitOrder {
     std::size_t split = 0;    // the number of such chains; 0: one chain that begins at C
     std::string text;         // as parsed, for messages
 };
-// Parses what follows "unit:": PRESET, or k=N,fraction=N,result=N, and further keys:
+// Parses what follows "unit:": PRESET, or k=N,fraction=N,result=N, and further keys. k is the number
+// of products of an instruction, of which an interleave makes two blocks:
 // c=term|last, interleave=none|mod4|even_odd, result_rounding=toward_zero|ties_to_even,
 // subnormals=keep|flush, format=fp32|fp16, inputs=FORMAT, promote=N, split=N. Throws
 // std::invalid_argument.

@@ -94,7 +94,7 @@ TEST(MatrixUnitOrder, Parses) {
     EXPECT_EQ(parse_matrix_unit_order("k=16,fraction=25,result=23").unit,
               matrix_unit_preset("h100").unit);
     EXPECT_EQ(
-        parse_matrix_unit_order("k=16,fraction=25,result=23,c=last,interleave=mod4").unit,
+        parse_matrix_unit_order("k=32,fraction=25,result=23,c=last,interleave=mod4").unit,
         matrix_unit_preset("h100:mma_fp8").unit);
 }
 
@@ -118,7 +118,7 @@ TEST(MatrixUnitOrder, RefusesWithASentence) {
               "order=unit:h100,split=2,split=3 has the key split twice");
     for (const char* text : {"", "h100,", "h100,split=0", "h100,split=2,promote=2", "h100,z=1",
                              "h100:fp16,promote=4", "mi300x,k=4", "k=0,fraction=25,result=23",
-                             "k=3,fraction=25,result=23,interleave=mod4",
+                             "k=6,fraction=25,result=23,interleave=mod4",
                              "k=4,fraction=25,result=24", "k=4,fraction=25,result=11,format=fp16",
                              "h100,inputs=e4m3x"})
         EXPECT_NE(sentence(text), "") << text;

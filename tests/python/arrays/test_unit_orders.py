@@ -87,7 +87,7 @@ def test_the_fast_path_is_the_rule():
 
 def test_other_numbers_differ():
     a, b = numbers("fp16", (16, 64), 3), numbers("fp16", (64, 32), 3)
-    order = "unit:k={},fraction={},result=23"
+    order = "unit:k={},fraction={},result=23,inputs=fp16"
     h100 = apscope.matmul(a, b, "fp32", order="unit:h100")
     assert (bits(h100) == bits(apscope.matmul(a, b, "fp32", order=order.format(16, 25)))).all()
     for k, fraction in ((16, 24), (16, 26), (8, 25)):
