@@ -7,8 +7,8 @@
 #include <stdexcept>
 
 #include "core/limits.h"
-#include "core/nearest_names.h"
 #include "core/named_formats.h"
+#include "core/nearest_names.h"
 #include "core/parse.h"
 #include "core/spec_text.h"
 
@@ -95,7 +95,8 @@ std::size_t choice(std::string_view key, std::string_view text,
     const auto at = std::ranges::find(words, text);
     if (at != words.end()) return static_cast<std::size_t>(at - words.begin());
     std::string list(words[0]);
-    for (std::size_t i = 1; i < N; ++i) list += (i + 1 == N ? " or " : ", ") + std::string(words[i]);
+    for (std::size_t i = 1; i < N; ++i)
+        list += (i + 1 == N ? " or " : ", ") + std::string(words[i]);
     throw std::invalid_argument(std::string(key) + "=" + limits::clipped(text) + " must be " +
                                 list);
 }
@@ -147,8 +148,8 @@ const MatrixUnitPreset& matrix_unit_preset(std::string_view name) {
         return name == m.name || (name.starts_with(m.name) && name[m.name.size()] == ':');
     });
     if (known != missing.end())
-        throw std::invalid_argument("no matrix unit '" + limits::clipped(name) + "': " +
-                                    std::string(known->reason));
+        throw std::invalid_argument("no matrix unit '" + limits::clipped(name) +
+                                    "': " + std::string(known->reason));
     std::string list;
     for (const MatrixUnitPreset& p : presets)
         list += (list.empty() ? "" : ", ") + std::string(p.name);

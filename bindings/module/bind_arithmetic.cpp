@@ -96,11 +96,9 @@ void define_sums(apscope::python::Module& m) {
             py::arg("c").noconvert());
     };
     // `size` is the number of terms; for matrix products, the number of rows of a matrix of `a`.
-    define_products("ordered_dot",
-                    [](Numbers a, Numbers b, std::size_t, std::size_t terms, std::span<T> out,
-                       const SumOptions& options, Numbers c) {
-                        ordered_dot<T>(a, b, terms, out, options, c);
-                    });
+    define_products("ordered_dot", [](Numbers a, Numbers b, std::size_t, std::size_t terms,
+                                      std::span<T> out, const SumOptions& options,
+                                      Numbers c) { ordered_dot<T>(a, b, terms, out, options, c); });
     define_products("ordered_matmul",
                     [](Numbers a, Numbers b, std::size_t batches, std::size_t rows,
                        std::span<T> out, const SumOptions& options, Numbers c) {
@@ -160,8 +158,9 @@ void bind_arithmetic(apscope::python::Module& m) {
         return names;
     });
     // Throws the reason for a name that is not a matrix unit's.
-    m.def("require_matrix_unit", [](const std::string& name) { matrix_unit_preset(name); },
-          py::arg("name"));
+    m.def(
+        "require_matrix_unit", [](const std::string& name) { matrix_unit_preset(name); },
+        py::arg("name"));
     // `operands`: the format of the arrays' numbers; by default any fp32 numbers.
     m.def(
         "sum_path",

@@ -4,14 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/limits.h"
 #include "core/named_formats.h"
+#include "core/parse.h"
 #include "emulation/arithmetic/unit_sum_kernel.h"
 #include "emulation/cast/quantize.h"
 #include "emulation/machine/parallel.h"
@@ -105,19 +104,18 @@ int smallest_exponent(std::span<const float> x, const std::vector<std::string>& 
         if (differs.first == x.end()) return format.emin();
         refused = std::max(refused, static_cast<std::size_t>(differs.first - x.begin()));
     }
-    std::ostringstream text;
-    text.precision(9);
-    text << what << " has " << x[refused] << " at element " << refused << ", which is not a value of "
-         << inputs.front();
-    for (std::size_t i = 1; i < inputs.size(); ++i) text << " or " << inputs[i];
-    throw std::invalid_argument(text.str() + ", the inputs of order=" + limits::clipped(order) +
-                                "; quantize it first");
+    std::string formats = inputs.front();
+    for (std::size_t i = 1; i < inputs.size(); ++i) formats += " or " + inputs[i];
+    throw std::invalid_argument(
+        std::string(what) + " has " + shortest(static_cast<double>(x[refused])) + " at element " +
+        std::to_string(refused) + ", which is not a value of " + formats +
+        ", the inputs of order=" + limits::clipped(order) + "; quantize it first");
 }
 
 // What the operand's numbers have in common.
 struct OperandRange {
     bool finite = true;
-    int least = 0, most = 0;        // exponents of numbers other than 0
+    int least = 0, most = 0;         // exponents of numbers other than 0
     std::uint32_t significands = 0;  // bits that some significand has
     int bits() const { return significands == 0 ? 0 : 24 - std::countr_zero(significands); }
 };
@@ -158,8 +156,8 @@ public:
     bool kernel_serves() const {
         if (!unit_kernel_serves(unit_) || unit_.flush) return false;
         const OperandRange a = range_of(a_, smallest_a_), b = range_of(b_, smallest_b_);
-        return a.finite && b.finite && a.bits() + b.bits() <= 24 &&
-               a.least + b.least >= -100 && a.most + b.most <= 100;
+        return a.finite && b.finite && a.bits() + b.bits() <= 24 && a.least + b.least >= -100 &&
+               a.most + b.most <= 100;
     }
 
     // NVIDIA's rule for panels of outputs side by side.
@@ -169,19 +167,25 @@ public:
         // Rows of a; panels of b, with the columns of a panel side by side.
         Packed a(sizes_.batches * sizes_.rows * count),
             b(sizes_.batches * panels * count * panel_lanes);
-        parallel_pieces(sizes_.batches * sizes_.rows, threads_, [&](std::size_t row) {
-            for (std::size_t k = 0; k < count; ++k)
-                a.set(row * count + k, at_a(row / sizes_.rows, row % sizes_.rows, k));
-        }, count);
-        parallel_pieces(sizes_.batches * panels, threads_, [&](std::size_t panel) {
-            const std::size_t column = panel % panels * panel_lanes,
-                              width = std::min(panel_lanes, sizes_.columns - column);
-            for (std::size_t k = 0; k < count; ++k) {
-                for (std::size_t j = 0; j < panel_lanes; ++j)
-                    b.set((panel * count + k) * panel_lanes + j,
-                          j < width ? at_b(panel / panels, column + j, k) : UnitNumber{});
-            }
-        }, count * panel_lanes);
+        parallel_pieces(
+            sizes_.batches * sizes_.rows, threads_,
+            [&](std::size_t row) {
+                for (std::size_t k = 0; k < count; ++k)
+                    a.set(row * count + k, at_a(row / sizes_.rows, row % sizes_.rows, k));
+            },
+            count);
+        parallel_pieces(
+            sizes_.batches * panels, threads_,
+            [&](std::size_t panel) {
+                const std::size_t column = panel % panels * panel_lanes,
+                                  width = std::min(panel_lanes, sizes_.columns - column);
+                for (std::size_t k = 0; k < count; ++k) {
+                    for (std::size_t j = 0; j < panel_lanes; ++j)
+                        b.set((panel * count + k) * panel_lanes + j,
+                              j < width ? at_b(panel / panels, column + j, k) : UnitNumber{});
+                }
+            },
+            count * panel_lanes);
         run(panel_lanes, [&](std::size_t batch, std::size_t row, std::size_t rows,
                              std::size_t column, std::size_t columns) {
             const std::size_t panel = (batch * panels + column / panel_lanes) * count;
