@@ -30,7 +30,7 @@ struct MatrixUnit {
     Rule rule = Rule::aligned;
     bool half = false;     // results and C are fp16 numbers; otherwise fp32
     bool nearest = false;  // cut() rounds to nearest, ties to even; otherwise toward zero
-    bool c_last = false;   // blocks begin at +0; C is added to an instruction's result, ties to even
+    bool c_last = false;  // blocks begin at +0; C is added to an instruction's result, ties to even
     Interleave interleave = Interleave::none;  // which products make a block
     bool flush = false;                        // subnormal operands, and C, are +0
 
@@ -150,10 +150,10 @@ APSCOPE_HD float add_pairwise_block(const UnitNumber* a, const UnitNumber* b, in
     return flush_subnormal(c + flush_subnormal(first + flush_subnormal(sums[2] + sums[3])));
 }
 
-// CDNA 3's step, of finite operands: the sum of the products cut F bits below their largest exponent
-// is rounded down 32 bits below the larger of that and C's exponent, C 24 bits below; the total is
-// rounded down to 31 bits, then ties to even to fp32. FP8's products of even and of odd k are cut
-// apart, and C counts as zero if it lies more than 25 below.
+// CDNA 3's step, of finite operands: the sum of the products cut F bits below their largest
+// exponent is rounded down 32 bits below the larger of that and C's exponent, C 24 bits below; the
+// total is rounded down to 31 bits, then ties to even to fp32. FP8's products of even and of odd k
+// are cut apart, and C counts as zero if it lies more than 25 below.
 APSCOPE_HD float add_cdna3_block(const MatrixUnit& unit, const UnitNumber* a, const UnitNumber* b,
                                  int count, float c) {
     constexpr int none = -999;
@@ -178,8 +178,7 @@ APSCOPE_HD float add_cdna3_block(const MatrixUnit& unit, const UnitNumber* a, co
     const bool forgotten = parts == 2 && last.exponent < top - 25;
     const std::int64_t of_c =
         forgotten ? 0 : shift_down(last.significand, 24 - 23 + last.exponent - top);
-    std::int64_t total =
-        shift_down(products, 32 - unit.fraction + of_products - top) + of_c * 256;
+    std::int64_t total = shift_down(products, 32 - unit.fraction + of_products - top) + of_c * 256;
     const int unit_of_total = top - 32;
     const int own = exponent_of(static_cast<std::uint64_t>(total < 0 ? -total : total)) +
                     unit_of_total,
@@ -213,7 +212,8 @@ APSCOPE_HD float add_block(const MatrixUnit& unit, const UnitNumber* a, const Un
                    : add_aligned_block(unit, a, b, count, c);
 }
 
-// The sum of two results in their format, ties to even: C and an instruction's result, or a chain's.
+// The sum of two results in their format, ties to even: C and an instruction's result, or a
+// chain's.
 APSCOPE_HD float add_results(float x, float y, bool half) {
     if (!half || !unit_is_finite(x) || !unit_is_finite(y)) return x + y;
     // fp16 numbers are multiples of 2^-24.

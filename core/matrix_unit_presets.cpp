@@ -7,8 +7,8 @@
 #include <stdexcept>
 
 #include "core/limits.h"
-#include "core/nearest_names.h"
 #include "core/named_formats.h"
+#include "core/nearest_names.h"
 #include "core/parse.h"
 #include "core/spec_text.h"
 
@@ -95,7 +95,8 @@ std::size_t choice(std::string_view key, std::string_view text,
     const auto at = std::ranges::find(words, text);
     if (at != words.end()) return static_cast<std::size_t>(at - words.begin());
     std::string list(words[0]);
-    for (std::size_t i = 1; i < N; ++i) list += (i + 1 == N ? " or " : ", ") + std::string(words[i]);
+    for (std::size_t i = 1; i < N; ++i)
+        list += (i + 1 == N ? " or " : ", ") + std::string(words[i]);
     throw std::invalid_argument(std::string(key) + "=" + limits::clipped(text) + " must be " +
                                 list);
 }
@@ -147,8 +148,8 @@ const MatrixUnitPreset& matrix_unit_preset(std::string_view name) {
         return name == m.name || (name.starts_with(m.name) && name[m.name.size()] == ':');
     });
     if (known != missing.end())
-        throw std::invalid_argument("no matrix unit '" + limits::clipped(name) + "': " +
-                                    std::string(known->reason));
+        throw std::invalid_argument("no matrix unit '" + limits::clipped(name) +
+                                    "': " + std::string(known->reason));
     std::string list;
     for (const MatrixUnitPreset& p : presets)
         list += (list.empty() ? "" : ", ") + std::string(p.name);
@@ -168,14 +169,18 @@ MatrixUnitOrder parse_matrix_unit_order(std::string_view text) {
             order.inputs.emplace_back(input);
         parts.erase(parts.begin());
     }
+    const int instruction = order.unit.instruction();
     std::vector<std::string_view> keys;
+    const auto has = [&](std::string_view key) {
+        return std::ranges::find(keys, key) != keys.end();
+    };
     for (const std::string_view part : parts) {
         const std::size_t equals = part.find('=');
         const std::string_view key = part.substr(0, equals);
         if (equals == std::string_view::npos)
             throw std::invalid_argument("'" + limits::clipped(part) + "' in order=" +
                                         limits::clipped(order.text) + " must be KEY=VALUE");
-        if (std::ranges::find(keys, key) != keys.end())
+        if (has(key))
             throw std::invalid_argument("order=" + limits::clipped(order.text) + " has the key " +
                                         limits::clipped(key) + " twice");
         keys.push_back(key);
@@ -183,17 +188,26 @@ MatrixUnitOrder parse_matrix_unit_order(std::string_view text) {
     }
     if (!named) {
         for (const std::string_view key : {"k", "fraction", "result"})
-            if (std::ranges::find(keys, key) == keys.end())
+            if (!has(key))
                 throw std::invalid_argument("order=" + limits::clipped(order.text) +
                                             " needs the key " + std::string(key));
     }
-    const MatrixUnit& unit = order.unit;
+    MatrixUnit& unit = order.unit;
+    if (has("k") || has("interleave")) {
+        // A preset's own k is that of an instruction, too.
+        const int products = has("k") ? unit.block : instruction;
+        const int multiple = unit.interleave == Interleave::none       ? 1
+                             : unit.interleave == Interleave::even_odd ? 2
+                                                                       : 4;
+        if (products % multiple != 0)
+            throw std::invalid_argument("k=" + std::to_string(products) +
+                                        " must be a multiple of " + std::to_string(multiple) +
+                                        " with this interleave");
+        unit.block = products / (multiple == 1 ? 1 : 2);
+    }
     if (unit.rule != Rule::aligned && unit != matrix_unit_preset(split_outside(text, ',')[0]).unit)
         throw std::invalid_argument("order=" + limits::clipped(order.text) +
                                     " changes AMD's rule; it takes inputs, promote and split");
-    const auto has = [&](std::string_view key) {
-        return std::ranges::find(keys, key) != keys.end();
-    };
     if (unit.half && unit.result > 10)
         throw std::invalid_argument("result=" + std::to_string(unit.result) +
                                     " must be at most 10 with format=fp16");
@@ -203,9 +217,6 @@ MatrixUnitOrder parse_matrix_unit_order(std::string_view text) {
     if (unit.half && (order.promote != 0 || order.split != 0))
         throw std::invalid_argument("order=" + limits::clipped(order.text) +
                                     " adds chains in fp32, but the unit's results are fp16");
-    if (unit.interleave == Interleave::mod4 && unit.block % 2 != 0)
-        throw std::invalid_argument("k=" + std::to_string(unit.block) +
-                                    " must be even with interleave=mod4");
     return order;
 }
 

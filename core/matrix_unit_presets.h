@@ -33,14 +33,15 @@ struct MatrixUnitOrder {
     // Formats of the operands. Each operand has the first of which all its numbers are values. With
     // none, operands are any fp32 numbers.
     std::vector<std::string> inputs;
-    std::size_t promote = 0;  // terms of a chain from +0, whose result is added in fp32; 0: one chain
-    std::size_t split = 0;    // the number of such chains; 0: one chain that begins at C
-    std::string text;         // as parsed, for messages
+    std::size_t promote =
+        0;                  // terms of a chain from +0, whose result is added in fp32; 0: one chain
+    std::size_t split = 0;  // the number of such chains; 0: one chain that begins at C
+    std::string text;       // as parsed, for messages
 };
-// Parses what follows "unit:": PRESET, or k=N,fraction=N,result=N, and further keys:
-// c=term|last, interleave=none|mod4|even_odd, result_rounding=toward_zero|ties_to_even,
-// subnormals=keep|flush, format=fp32|fp16, inputs=FORMAT, promote=N, split=N. Throws
-// std::invalid_argument.
+// Parses what follows "unit:": PRESET, or k=N,fraction=N,result=N, and further keys. k is the
+// number of products of an instruction, of which an interleave makes two blocks: c=term|last,
+// interleave=none|mod4|even_odd, result_rounding=toward_zero|ties_to_even, subnormals=keep|flush,
+// format=fp32|fp16, inputs=FORMAT, promote=N, split=N. Throws std::invalid_argument.
 MatrixUnitOrder parse_matrix_unit_order(std::string_view text);
 
 }  // namespace apscope::detail

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bindings/module/guarded.h"
 #include "emulation/arithmetic/arithmetic.h"
@@ -95,11 +96,9 @@ void define_sums(apscope::python::Module& m) {
             py::arg("c").noconvert());
     };
     // `size` is the number of terms; for matrix products, the number of rows of a matrix of `a`.
-    define_products("ordered_dot",
-                    [](Numbers a, Numbers b, std::size_t, std::size_t terms, std::span<T> out,
-                       const SumOptions& options, Numbers c) {
-                        ordered_dot<T>(a, b, terms, out, options, c);
-                    });
+    define_products("ordered_dot", [](Numbers a, Numbers b, std::size_t, std::size_t terms,
+                                      std::span<T> out, const SumOptions& options,
+                                      Numbers c) { ordered_dot<T>(a, b, terms, out, options, c); });
     define_products("ordered_matmul",
                     [](Numbers a, Numbers b, std::size_t batches, std::size_t rows,
                        std::span<T> out, const SumOptions& options, Numbers c) {
@@ -138,21 +137,30 @@ void bind_arithmetic(apscope::python::Module& m) {
             row["name"] = preset.name;
             row["instruction"] = preset.instruction;
             row["inputs"] = preset.inputs;
-            row["k"] = unit.block;
+            row["k"] = unit.instruction();
             // CDNA 2 adds fp32 numbers.
             row["fraction"] = unit.rule == MatrixUnit::Rule::pairwise ? py::object(py::none())
                                                                       : py::cast(unit.fraction);
             row["result"] = unit.half ? "fp16" : "fp32";
             row["result_bits"] = unit.result;
             row["c"] = unit.c_last || unit.rule != MatrixUnit::Rule::aligned ? "last" : "term";
+            constexpr std::array interleaves = {"none", "mod4", "even_odd"};
+            row["interleave"] = interleaves[static_cast<std::size_t>(unit.interleave)];
             row["evidence"] = preset.evidence;
             units.append(row);
         }
         return units;
     });
+    m.def("matrix_unit_presets", [] {
+        std::vector<std::string> names;
+        for (const MatrixUnitPreset& preset : matrix_unit_presets())
+            names.emplace_back(preset.name);
+        return names;
+    });
     // Throws the reason for a name that is not a matrix unit's.
-    m.def("require_matrix_unit", [](const std::string& name) { matrix_unit_preset(name); },
-          py::arg("name"));
+    m.def(
+        "require_matrix_unit", [](const std::string& name) { matrix_unit_preset(name); },
+        py::arg("name"));
     // `operands`: the format of the arrays' numbers; by default any fp32 numbers.
     m.def(
         "sum_path",

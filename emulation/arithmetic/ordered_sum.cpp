@@ -404,8 +404,8 @@ void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_
                       columns = all_rows == 0 ? 0 : out.size() / all_rows;
     check_size(a, checked_size({batches, rows, terms}, "a"), "a");
     if (all_rows != 0) check_size(b, checked_size({batches, terms, columns}, "b"), "b");
-    const UnitProduct sizes{batches, rows, terms, columns,
-                            {rows * terms, terms, 1}, {terms * columns, 1, columns}};
+    const UnitProduct sizes{
+        batches, rows, terms, columns, {rows * terms, terms, 1}, {terms * columns, 1, columns}};
     if (add_by_unit(a, b, c, out, sizes, options)) return;
     const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
@@ -420,14 +420,14 @@ void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_
               });
 }
 
-#define APSCOPE_REAL(Real)                                                                  \
-    template void ordered_sum(std::span<const Real>, std::size_t, std::span<Real>,          \
-                              const SumOptions&);                                           \
-    template void ordered_dot(std::span<const Real>, std::span<const Real>, std::size_t,    \
-                              std::span<Real>, const SumOptions&, std::span<const Real>);   \
-    template void ordered_matmul(std::span<const Real>, std::span<const Real>, std::size_t, \
-                                 std::size_t, std::size_t, std::span<Real>,             \
-                                 const SumOptions&, std::span<const Real>);
+#define APSCOPE_REAL(Real)                                                                     \
+    template void ordered_sum(std::span<const Real>, std::size_t, std::span<Real>,             \
+                              const SumOptions&);                                              \
+    template void ordered_dot(std::span<const Real>, std::span<const Real>, std::size_t,       \
+                              std::span<Real>, const SumOptions&, std::span<const Real>);      \
+    template void ordered_matmul(std::span<const Real>, std::span<const Real>, std::size_t,    \
+                                 std::size_t, std::size_t, std::span<Real>, const SumOptions&, \
+                                 std::span<const Real>);
 APSCOPE_REAL(float)
 APSCOPE_REAL(double)
 #undef APSCOPE_REAL

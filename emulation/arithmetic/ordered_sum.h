@@ -28,11 +28,11 @@ struct SumOrder {
         unit,        // as a matrix unit adds products (core/matrix_unit.h)
     };
     Kind kind = Kind::sequential;
-    std::size_t chunk = 0;  // terms per chunk; Kind::chunked only
+    std::size_t chunk = 0;                             // terms per chunk; Kind::chunked only
     std::shared_ptr<const MatrixUnitOrder> unit = {};  // Kind::unit only
 };
-// Parses sequential, pairwise, chunked:N, kahan, exact or unit:...; throws std::invalid_argument for
-// other texts.
+// Parses sequential, pairwise, chunked:N, kahan, exact or unit:...; throws std::invalid_argument
+// for other texts.
 SumOrder parse_sum_order(std::string_view text);
 
 struct SumOptions {
@@ -60,8 +60,8 @@ struct SumOptions {
 template <class Real>
 void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out,
                  const SumOptions& options);
-// The order of a matrix unit adds products only, and rounds by its own rule: `format` must be that of
-// the unit's results, and there is no other format and only the default projection. `c` is C, of
+// The order of a matrix unit adds products only, and rounds by its own rule: `format` must be that
+// of the unit's results, and there is no other format and only the default projection. `c` is C, of
 // out's size or, for +0, empty; other orders take no C.
 
 // out[j] = the sum over k of a[k][j] b[k][j].

@@ -4,14 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/limits.h"
 #include "core/named_formats.h"
+#include "core/parse.h"
 #include "emulation/arithmetic/unit_sum_kernel.h"
 #include "emulation/cast/quantize.h"
 #include "emulation/machine/parallel.h"
@@ -82,7 +81,7 @@ void add_chains(const Chains& chains, const MatrixUnit& unit, float* out, const 
                 add_rounded(sum, d, unit.half);
             }
         } else {
-            add(first, end, sum);
+            if (first < end) add(first, end, sum);
             first = end;
         }
         if (chains.added) add_rounded(out, from_zero, false);
@@ -105,19 +104,18 @@ int smallest_exponent(std::span<const float> x, const std::vector<std::string>& 
         if (differs.first == x.end()) return format.emin();
         refused = std::max(refused, static_cast<std::size_t>(differs.first - x.begin()));
     }
-    std::ostringstream text;
-    text.precision(9);
-    text << what << " has " << x[refused] << " at element " << refused << ", which is not a value of "
-         << inputs.front();
-    for (std::size_t i = 1; i < inputs.size(); ++i) text << " or " << inputs[i];
-    throw std::invalid_argument(text.str() + ", the inputs of order=" + limits::clipped(order) +
-                                "; quantize it first");
+    std::string formats = inputs.front();
+    for (std::size_t i = 1; i < inputs.size(); ++i) formats += " or " + inputs[i];
+    throw std::invalid_argument(
+        std::string(what) + " has " + shortest(static_cast<double>(x[refused])) + " at element " +
+        std::to_string(refused) + ", which is not a value of " + formats +
+        ", the inputs of order=" + limits::clipped(order) + "; quantize it first");
 }
 
 // What the operand's numbers have in common.
 struct OperandRange {
     bool finite = true;
-    int least = 0, most = 0;        // exponents of numbers other than 0
+    int least = 0, most = 0;         // exponents of numbers other than 0
     std::uint32_t significands = 0;  // bits that some significand has
     int bits() const { return significands == 0 ? 0 : 24 - std::countr_zero(significands); }
 };
@@ -134,6 +132,18 @@ OperandRange range_of(std::span<const float> x, int smallest) {
     return range;
 }
 
+// Operands for the kernel.
+struct Packed {
+    std::vector<float> values;
+    std::vector<std::int16_t> exponents;
+    explicit Packed(std::size_t size) : values(size), exponents(size) {}
+    void set(std::size_t i, const UnitNumber& from) {
+        values[i] = from.value;
+        exponents[i] =
+            from.significand == 0 ? zero_operand : static_cast<std::int16_t>(from.exponent);
+    }
+};
+
 class UnitMatmul {
 public:
     UnitMatmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
@@ -146,32 +156,50 @@ public:
     bool kernel_serves() const {
         if (!unit_kernel_serves(unit_) || unit_.flush) return false;
         const OperandRange a = range_of(a_, smallest_a_), b = range_of(b_, smallest_b_);
-        return a.finite && b.finite && a.bits() + b.bits() <= 24 &&
-               a.least + b.least >= -100 && a.most + b.most <= 100;
+        return a.finite && b.finite && a.bits() + b.bits() <= 24 && a.least + b.least >= -100 &&
+               a.most + b.most <= 100;
     }
 
     // NVIDIA's rule for panels of outputs side by side.
     void run_kernel() {
+        const std::size_t count = chains_.terms.size(),
+                          panels = (sizes_.columns + panel_lanes - 1) / panel_lanes;
+        // Rows of a; panels of b, with the columns of a panel side by side.
+        Packed a(sizes_.batches * sizes_.rows * count),
+            b(sizes_.batches * panels * count * panel_lanes);
+        parallel_pieces(
+            sizes_.batches * sizes_.rows, threads_,
+            [&](std::size_t row) {
+                for (std::size_t k = 0; k < count; ++k)
+                    a.set(row * count + k, at_a(row / sizes_.rows, row % sizes_.rows, k));
+            },
+            count);
+        parallel_pieces(
+            sizes_.batches * panels, threads_,
+            [&](std::size_t panel) {
+                const std::size_t column = panel % panels * panel_lanes,
+                                  width = std::min(panel_lanes, sizes_.columns - column);
+                for (std::size_t k = 0; k < count; ++k) {
+                    for (std::size_t j = 0; j < panel_lanes; ++j)
+                        b.set((panel * count + k) * panel_lanes + j,
+                              j < width ? at_b(panel / panels, column + j, k) : UnitNumber{});
+                }
+            },
+            count * panel_lanes);
         run(panel_lanes, [&](std::size_t batch, std::size_t row, std::size_t rows,
                              std::size_t column, std::size_t columns) {
-            const std::size_t count = chains_.terms.size();
-            std::vector<float> b(count * panel_lanes), a(count);
-            std::vector<std::int16_t> eb(count * panel_lanes), ea(count);
-            for (std::size_t j = 0; j < panel_lanes; ++j) {
-                for (std::size_t k = 0; k < count; ++k)
-                    pack(j < columns ? at_b(batch, column + j, k) : UnitNumber{},
-                         b[k * panel_lanes + j], eb[k * panel_lanes + j]);
-            }
+            const std::size_t panel = (batch * panels + column / panel_lanes) * count;
             for (std::size_t i = row; i < row + rows; ++i) {
-                for (std::size_t k = 0; k < count; ++k) pack(at_a(batch, i, k), a[k], ea[k]);
+                const std::size_t of_a = (batch * sizes_.rows + i) * count;
                 float carry[panel_lanes] = {};
                 float* const results = out_.data() + place(batch, i, column);
                 std::copy_n(results, columns, carry);
                 add_chains<panel_lanes>(
                     chains_, unit_, carry, [&](std::size_t first, std::size_t end, float* c) {
+                        const std::size_t of_b = (panel + first) * panel_lanes;
                         simd::run<AddUnitBlocks<panel_lanes>>(
-                            a.data() + first, ea.data() + first, b.data() + first * panel_lanes,
-                            eb.data() + first * panel_lanes, end - first, c, &unit_);
+                            &a.values[of_a + first], &a.exponents[of_a + first], &b.values[of_b],
+                            &b.exponents[of_b], end - first, c, &unit_);
                     });
                 std::copy_n(carry, columns, results);
             }
@@ -230,11 +258,6 @@ private:
     UnitNumber at_b(std::size_t batch, std::size_t column, std::size_t k) const {
         return number(b_, sizes_.b, batch, column, k, smallest_b_);
     }
-    static void pack(const UnitNumber& from, float& value, std::int16_t& exponent) {
-        value = from.value;
-        exponent = from.significand == 0 ? zero_operand : static_cast<std::int16_t>(from.exponent);
-    }
-
     std::span<const float> a_, b_;
     std::span<float> out_;
     const UnitProduct& sizes_;

@@ -17,7 +17,8 @@ inline constexpr int no_product = -4000;
 // significant bits and exponents in [-100, 100].
 // - A product p, and p 2^(F - E), is then exact in fp32 (a smaller one than 1 may lose bits: it is
 //   truncated to 0), and the conversion to int32 truncates it.
-// - |p 2^(F - E)| < 2^(F + 2), so `terms_of_group` terms fit in int32; fp64 adds the groups exactly.
+// - |p 2^(F - E)| < 2^(F + 2), so `terms_of_group` terms fit in int32; fp64 adds the groups
+// exactly.
 // - 2^(E - F) is at least 2^-125, so a sum of products and C is 0 or a normal fp32 number.
 // - Without a product, or with an infinite or NaN C, C is the result, cut to R bits; F >= R.
 inline bool unit_kernel_serves(const MatrixUnit& unit) {
@@ -41,8 +42,9 @@ struct AddUnitBlocks {
         for (std::size_t first = 0; first < count; first += block) {
             const std::size_t end = first + block < count ? first + block : count;
             std::int16_t top[Lanes];
-            for (std::size_t j = 0; j < Lanes; ++j) top[j] = 2 * zero_operand;
-            for (std::size_t k = first; k < end; ++k) {
+            for (std::size_t j = 0; j < Lanes; ++j)
+                top[j] = static_cast<std::int16_t>(ea[first] + eb[first * Lanes + j]);
+            for (std::size_t k = first + 1; k < end; ++k) {
                 for (std::size_t j = 0; j < Lanes; ++j) {
                     const auto e = static_cast<std::int16_t>(ea[k] + eb[k * Lanes + j]);
                     top[j] = e > top[j] ? e : top[j];
@@ -55,40 +57,38 @@ struct AddUnitBlocks {
             for (std::size_t j = 0; j < Lanes; ++j) {
                 const std::uint32_t bits = bits_cast<std::uint32_t>(c[j]);
                 const auto field = static_cast<std::int32_t>(bits >> 23 & 0xFF);
-                const std::int32_t of_c =
-                    (bits << 1) == 0 ? -127 : (field > 1 ? field : 1) - 127;
+                const std::int32_t of_c = (bits << 1) == 0 ? -127 : (field > 1 ? field : 1) - 127;
                 passes[j] = (top[j] < no_product) | (field == 255) ? -1 : 0;
                 const std::int32_t e = top[j] > of_c ? top[j] : of_c;
                 exponent[j] = e & ~passes[j];
                 const auto counts = ~static_cast<std::uint32_t>(passes[j]);
                 scale[j] = bits_cast<float>(
                     static_cast<std::uint32_t>(fraction - exponent[j] + 127) << 23 & counts);
-                const float term = bits_cast<float>(bits & counts) * scale[j];
-                sum[j] = static_cast<double>(static_cast<std::int32_t>(term));
+                const float cut_c = bits_cast<float>(bits & counts) * scale[j];
+                sum[j] = static_cast<double>(static_cast<std::int32_t>(cut_c));
             }
+            const auto term = [&](std::size_t k, std::size_t j) __attribute__((always_inline)) {
+                return static_cast<std::int32_t>(a[k] * b[k * Lanes + j] * scale[j]);
+            };
             for (std::size_t k = first; k < end;) {
                 const std::size_t last = k + group < end ? k + group : end;
                 std::int32_t part[Lanes];
-                for (std::size_t j = 0; j < Lanes; ++j) part[j] = 0;
-                for (; k < last; ++k) {
-                    const float factor = a[k];
-                    for (std::size_t j = 0; j < Lanes; ++j)
-                        part[j] +=
-                            static_cast<std::int32_t>(factor * b[k * Lanes + j] * scale[j]);
-                }
+                for (std::size_t j = 0; j < Lanes; ++j) part[j] = term(k, j);
+                while (++k < last)
+                    for (std::size_t j = 0; j < Lanes; ++j) part[j] += term(k, j);
                 for (std::size_t j = 0; j < Lanes; ++j) sum[j] += static_cast<double>(part[j]);
             }
             for (std::size_t j = 0; j < Lanes; ++j) {
                 const double cut =
                     bits_cast<double>(bits_cast<std::uint64_t>(sum[j]) & kept_of_sum);
-                const double unscale = bits_cast<double>(
-                    static_cast<std::uint64_t>(static_cast<std::uint32_t>(
-                        exponent[j] - fraction + 1023)) << 52);
+                const double unscale =
+                    bits_cast<double>(static_cast<std::uint64_t>(
+                                          static_cast<std::uint32_t>(exponent[j] - fraction + 1023))
+                                      << 52);
                 const auto result = bits_cast<std::uint32_t>(static_cast<float>(cut * unscale));
                 std::uint32_t carried = bits_cast<std::uint32_t>(c[j]) & kept;
                 carried = (carried << 1) == 0 ? 0 : carried;
-                c[j] = bits_cast<float>(
-                    select(passes[j] != 0, carried, result));
+                c[j] = bits_cast<float>(select(passes[j] != 0, carried, result));
             }
         }
     }

@@ -93,9 +93,8 @@ TEST(MatrixUnitOrder, Parses) {
     EXPECT_EQ(order.inputs, (std::vector<std::string>{"e4m3fn", "e5m2"}));
     EXPECT_EQ(parse_matrix_unit_order("k=16,fraction=25,result=23").unit,
               matrix_unit_preset("h100").unit);
-    EXPECT_EQ(
-        parse_matrix_unit_order("k=16,fraction=25,result=23,c=last,interleave=mod4").unit,
-        matrix_unit_preset("h100:mma_fp8").unit);
+    EXPECT_EQ(parse_matrix_unit_order("k=32,fraction=25,result=23,c=last,interleave=mod4").unit,
+              matrix_unit_preset("h100:mma_fp8").unit);
 }
 
 TEST(MatrixUnitOrder, RefusesWithASentence) {
@@ -111,16 +110,15 @@ TEST(MatrixUnitOrder, RefusesWithASentence) {
     for (const char* name : {"cdna4", "tpu", "trainium:fp8", "b200:nvfp4", "mi350x"})
         EXPECT_TRUE(sentence(name).starts_with("no matrix unit '")) << name;
     EXPECT_TRUE(sentence("h200x").starts_with("unknown matrix unit 'h200x'; use v100, "));
-    EXPECT_EQ(sentence("k=16,fraction=25"),
-              "order=unit:k=16,fraction=25 needs the key result");
+    EXPECT_EQ(sentence("k=16,fraction=25"), "order=unit:k=16,fraction=25 needs the key result");
     EXPECT_EQ(sentence("h100,c=middle"), "c=middle must be term or last");
     EXPECT_EQ(sentence("h100,split=2,split=3"),
               "order=unit:h100,split=2,split=3 has the key split twice");
-    for (const char* text : {"", "h100,", "h100,split=0", "h100,split=2,promote=2", "h100,z=1",
-                             "h100:fp16,promote=4", "mi300x,k=4", "k=0,fraction=25,result=23",
-                             "k=3,fraction=25,result=23,interleave=mod4",
-                             "k=4,fraction=25,result=24", "k=4,fraction=25,result=11,format=fp16",
-                             "h100,inputs=e4m3x"})
+    for (const char* text :
+         {"", "h100,", "h100,split=0", "h100,split=2,promote=2", "h100,z=1", "h100:fp16,promote=4",
+          "mi300x,k=4", "k=0,fraction=25,result=23", "k=6,fraction=25,result=23,interleave=mod4",
+          "k=4,fraction=25,result=24", "k=4,fraction=25,result=11,format=fp16",
+          "h100,inputs=e4m3x"})
         EXPECT_NE(sentence(text), "") << text;
 }
 

@@ -13,11 +13,12 @@ class MatrixUnit(TypedDict):
     name: str  #: order="unit:NAME"
     instruction: str
     inputs: str  #: formats of the operands, separated by blanks
-    k: int  #: products that are added at a time
+    k: int  #: products of an instruction, which are added at a time unless they are interleaved
     fraction: int | None  #: bits kept below the largest exponent; None: sums in fp32
     result: str  #: format of the results
     result_bits: int  #: fraction bits of the results
     c: str  #: "term": aligned with the products; "last": added to their sum
+    interleave: str  #: "none"; "mod4", "even_odd": two interleaved halves of k are added in turn
     evidence: str
 
 
@@ -32,8 +33,8 @@ def units(*names: str) -> list[MatrixUnit]:
     Returns
     -------
     list of dict
-        name; instruction; inputs (formats of the operands); k (products that are added at a time);
-        fraction (bits kept below the largest exponent; None if partial sums are fp32 numbers);
+        name; instruction; inputs (formats of the operands); k (products of an instruction, added at
+        a time, or by halves if interleave is not "none"); fraction (bits kept below the largest exponent; None if partial sums are fp32 numbers);
         result (format) and result_bits (its fraction bits that are kept); c ("term": aligned with
         the products, or "last": added to their sum); evidence ("recorded ...", or "a model's source
         only ..."). docs/definitions.md, section 10, has the rule.

@@ -29,7 +29,7 @@ def run(args: argparse.Namespace) -> int:
             unit["name"],
             unit["instruction"],
             unit["inputs"],
-            str(unit["k"]),
+            str(unit["k"]) + ("" if unit["interleave"] == "none" else f" {unit['interleave']}"),
             "" if unit["fraction"] is None else str(unit["fraction"]),
             f"{unit['result']}, {unit['result_bits']} bits",
             unit["c"],
@@ -39,6 +39,6 @@ def run(args: argparse.Namespace) -> int:
     ]
     heads = ["name", "instruction", "inputs", "K", "F", "result", "C", "evidence"]
     print_table(
-        heads, rows, words=("name", "instruction", "inputs", "result", "C", "evidence")
+        heads, rows, words=("name", "instruction", "inputs", "K", "result", "C", "evidence")
     )
     return 0

@@ -79,8 +79,12 @@ APSCOPE_API void sum(std::span<const double> x, std::size_t terms, std::span<dou
 
 /// out = a b, matrices in C order.
 ///
-/// @param c  For an order `unit:...` only: numbers that the unit adds to the product, as many as
-///           `out` has; by default +0.
+/// @param a, b   The factors.
+/// @param out    The product.
+/// @param sizes  The sizes of the matrices.
+/// @param how    The order of the additions and the formats.
+/// @param c      For an order `unit:...` only: numbers that the unit adds to the product, as many
+///               as `out` has; by default +0.
 /// @throws std::invalid_argument  As sum(); lengths that do not match `sizes`; `out` overlaps a
 ///                                factor or `c`; factors that are not values of the unit's formats.
 APSCOPE_API void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out,

@@ -7,6 +7,7 @@ import pytest
 
 import apscope
 from apscope.cli import main
+from tests.reference import matrix_unit_recordings as recordings
 from tests.reference import matrix_units
 
 RNG = np.random.default_rng(12)
@@ -21,14 +22,25 @@ def bits(x):
 def numbers(form, shape, spread, specials=False):
     """Values of the format around a random exponent, some of them zero or subnormal."""
     f = apscope.FloatFormat(form)
-    low, high = max(f.min_exponent if hasattr(f, "min_exponent") else -20, -140), 12
-    middle = RNG.integers(low, high)
+    middle = RNG.integers(max(f.emin - 3, -60), 4)
     exponents = middle + RNG.integers(-spread, spread + 1, shape)
-    x = np.ldexp(RNG.uniform(-2, 2, shape), exponents).astype(np.float32)
+    x = np.ldexp(RNG.uniform(-2, 2, shape), np.minimum(exponents, 2)).astype(np.float32)
     x[RNG.random(shape) < 0.1] = 0
+    x = apscope.quantize(x, form)
     if specials:
-        x[RNG.random(shape) < 0.02] = RNG.choice(SPECIALS)
-    return apscope.quantize(x, form, overflow="ieee" if f.has_infinity else "saturate")
+        x[RNG.random(shape) < 0.02] = RNG.choice(SPECIALS) if f.has_infinity else np.nan
+    return x
+
+
+RECORDED = [*recordings.of_h100(), *recordings.of_sample()]
+
+
+@pytest.mark.parametrize("recording", RECORDED, ids=[r.name for r in RECORDED])
+def test_equal_to_every_recorded_result(recording):
+    r = recording
+    result = "fp32" if r.d.itemsize == 4 else "fp16"
+    d = apscope.dot(r.a, r.b, result, order=f"unit:{r.unit},inputs={r.form}", c=r.c)
+    assert (d.astype(matrix_units.RESULTS[result][0]).view(r.d.dtype) == r.d).all()
 
 
 UNITS = sorted(unit["name"] for unit in apscope.units())
@@ -75,7 +87,7 @@ def test_the_fast_path_is_the_rule():
 
 def test_other_numbers_differ():
     a, b = numbers("fp16", (16, 64), 3), numbers("fp16", (64, 32), 3)
-    order = "unit:k={},fraction={},result=23"
+    order = "unit:k={},fraction={},result=23,inputs=fp16"
     h100 = apscope.matmul(a, b, "fp32", order="unit:h100")
     assert (bits(h100) == bits(apscope.matmul(a, b, "fp32", order=order.format(16, 25)))).all()
     for k, fraction in ((16, 24), (16, 26), (8, 25)):
