@@ -262,6 +262,9 @@ void add_operations(Jobs& jobs, const BenchSizes& sizes) {
                matrix, order);
     matmul("matmul of e4m3, e4m3 products, fp16 sums, toward_zero", e4m3, fp16, matrix,
            "sequential", RoundingMode::toward_zero);
+    for (const char* order : {"chunked:16", "unit:h100", "unit:h100:fp8"})
+        matmul("matmul of e4m3, fp32 sums, " + std::string(order), std::nullopt, fp32, matrix,
+               order);
     constexpr std::size_t workers = 8, n = 1 << 14;
     const auto rows = make_arrays(workers * n, false);
     const auto sum = std::make_shared<std::vector<double>>(n);

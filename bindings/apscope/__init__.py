@@ -11,7 +11,7 @@ Arrays
     `quantize_blocks`, `encode_blocks`, `decode_blocks`; codes without gaps: `pack`, `unpack`.
 Arithmetic, one rounding each
     `add`, `subtract`, `multiply`, `divide`, `sqrt`, `fma`; in a stated order `sum`, `dot`,
-    `matmul`; `plan` (which path is used, and why it is exact).
+    `matmul`, also as matrix units add (`units`); `plan` (which path is used, and why it is exact).
 Traces and replays
     `open_trace` (to a `Trace`), `replay` (to `Results`: ``summary``, ``compare``, ``pool``),
     `merge`; `ladder` (the gain of finer scales); `recommend` (a scheme for every layer, a `Plan`);
@@ -54,6 +54,7 @@ _NAMES = {
     "_arrays.plan": "plan",
     "_arrays.projection": "Projection",
     "_arrays.sums": "dot matmul sum",
+    "_arrays.units": "units",
     "_core": "BlockFormat FloatFormat __version__",
     "_excess_loss.expected": "expected_excess",
     "_formats.formats": "named_formats",

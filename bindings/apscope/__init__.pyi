@@ -12,6 +12,7 @@ from ._arrays.draws import Draws as Draws
 from ._arrays.plan import plan as plan
 from ._arrays.projection import Projection as Projection
 from ._arrays.sums import dot as dot, matmul as matmul, sum as sum
+from ._arrays.units import units as units
 from ._core import BlockFormat as BlockFormat, FloatFormat as FloatFormat, __version__ as __version__
 from ._excess_loss.expected import expected_excess as expected_excess
 from ._formats.formats import named_formats as named_formats
@@ -29,4 +30,4 @@ from ._search.search import search as search
 from ._traces.opening import open_trace as open_trace
 from ._traces.trace import Trace as Trace
 
-__all__ = ["BlockFormat", "Draws", "FloatFormat", "Plan", "Projection", "Results", "Trace", "__version__", "add", "allreduce", "cast_statistics", "cli", "conformance", "cost", "cuda", "decode", "decode_blocks", "divide", "dot", "encode", "encode_blocks", "exchange", "expected_excess", "explore", "fingerprint", "fma", "hybrid", "identify", "ladder", "limit", "machine", "matmul", "merge", "multiply", "named_block_formats", "named_formats", "open_trace", "p3109", "pack", "plan", "plots", "quantize", "quantize_blocks", "recommend", "record", "replay", "report", "schemes", "search", "sqrt", "studies", "subtract", "sum", "types", "unpack"]
+__all__ = ["BlockFormat", "Draws", "FloatFormat", "Plan", "Projection", "Results", "Trace", "__version__", "add", "allreduce", "cast_statistics", "cli", "conformance", "cost", "cuda", "decode", "decode_blocks", "divide", "dot", "encode", "encode_blocks", "exchange", "expected_excess", "explore", "fingerprint", "fma", "hybrid", "identify", "ladder", "limit", "machine", "matmul", "merge", "multiply", "named_block_formats", "named_formats", "open_trace", "p3109", "pack", "plan", "plots", "quantize", "quantize_blocks", "recommend", "record", "replay", "report", "schemes", "search", "sqrt", "studies", "subtract", "sum", "types", "units", "unpack"]

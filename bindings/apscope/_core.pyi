@@ -8,7 +8,7 @@ import numpy.typing
 import os
 import pathlib
 import typing
-__all__: list[str] = ['AFTER_GAP', 'BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LEAST_OBSERVATIONS', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OPTIMIZERS', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SUMMARY_FIGURES', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'WINDOW_LENGTHS', 'WindowTable', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'block_squares', 'blur_widths', 'blurred_entropies', 'canonical_topology', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'collective_seconds', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fixed_exp2', 'fixed_log2', 'fsdp_divisors', 'guess_role', 'headline_topology', 'is_one_number', 'is_order', 'is_own_reduction', 'known_links', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'named_block_formats', 'named_formats', 'named_side', 'narrow', 'numerically_zero', 'optimal_levels', 'optimizer_told', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'orders', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'quantize_scaled', 'rate_limit', 'read_statistics', 'replay', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_share_of_a_thread', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'usable_processors', 'widen', 'work_costs']
+__all__: list[str] = ['AFTER_GAP', 'BlockFormat', 'COLUMNS', 'ChosenRows', 'FileInfo', 'FloatEnvironment', 'FloatFormat', 'LEAST_OBSERVATIONS', 'LIMITS', 'Manifest', 'NOT_MEASURABLE', 'NoiseTable', 'OPTIMIZERS', 'OWN_REDUCTIONS', 'Pairing', 'Projection', 'Quantizer', 'ReplayOptions', 'RowTable', 'SUMMARY_FIGURES', 'SafetensorsFile', 'StepExchange', 'StepInfo', 'TensorInfo', 'Trace', 'TrainingStep', 'WINDOW_LENGTHS', 'WindowTable', 'agreed_bits', 'all_schemes', 'allreduce', 'arithmetic', 'arithmetic_path', 'bench', 'best_simd_level', 'bias_of_log_variance', 'block_squares', 'blur_widths', 'blurred_entropies', 'canonical_topology', 'cast_plan', 'cast_statistics', 'check_memory', 'check_shard', 'collective_cost', 'collective_seconds', 'cpd_cast', 'cpd_exponent', 'cpd_gemm', 'decode', 'decode_blocks', 'encode', 'encode_blocks', 'exchange', 'fixed_exp2', 'fixed_log2', 'fsdp_divisors', 'guess_role', 'headline_topology', 'is_one_number', 'is_order', 'is_own_reduction', 'known_links', 'log_bias', 'losses_of_sums', 'machine_memory', 'main_schemes', 'make_scheme', 'matrix_unit_presets', 'matrix_units', 'named_block_formats', 'named_formats', 'named_side', 'narrow', 'numerically_zero', 'optimal_levels', 'optimizer_told', 'ordered_dot', 'ordered_matmul', 'ordered_sum', 'orders', 'overflow_modes', 'pack', 'packed_size', 'parse_scheme', 'parse_topology', 'part_seconds', 'quantize', 'quantize_blocks', 'quantize_scaled', 'rate_limit', 'read_statistics', 'replay', 'require_matrix_unit', 'rounding_modes', 'rounding_word', 'scheme_definitions', 'set_share_of_a_thread', 'set_simd_level', 'simd_level', 'steps_between', 'steps_numbered', 'stream_seed', 'student_t', 'sum_path', 'tensors_matching', 'topologies', 'underflow_modes', 'unpack', 'usable_processors', 'widen', 'work_costs']
 class FloatEnvironment:
     def __enter__(self) -> None:
         ...
@@ -739,6 +739,10 @@ def main_schemes() -> list[str]:
     ...
 def make_scheme(name: str, base: str, parts: dict, keeps_state: bool | None, compares_intended: bool, bits: typing.SupportsInt | typing.SupportsIndex, side_bits: typing.SupportsInt | typing.SupportsIndex, grid: str) -> None:
     ...
+def matrix_unit_presets() -> list[str]:
+    ...
+def matrix_units() -> list:
+    ...
 def named_block_formats() -> list:
     ...
 def named_formats() -> list:
@@ -760,16 +764,16 @@ def optimizer_told(text: str) -> str | None:
     Of a trace's metadata: the name of a known optimizer, or None.
     """
 @typing.overload
-def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float32]) -> None:
     ...
 @typing.overload
-def ordered_dot(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def ordered_dot(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float64]) -> None:
     ...
 @typing.overload
-def ordered_matmul(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def ordered_matmul(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float32]) -> None:
     ...
 @typing.overload
-def ordered_matmul(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
+def ordered_matmul(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float64]) -> None:
     ...
 @typing.overload
 def ordered_sum(x: numpy.typing.NDArray[numpy.float32], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:
@@ -814,6 +818,8 @@ def rate_limit(entropies: typing.Annotated[numpy.typing.ArrayLike, numpy.float64
 def read_statistics(trace: Trace, options: ReplayOptions, pairs: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], progress: typing.Any = None) -> tuple[numpy.ndarray[typing.Any, numpy.dtype[typing.Any]], dict]:
     ...
 def replay(trace: Trace, options: ReplayOptions, rows: collections.abc.Callable, items: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None, statistics: numpy.ndarray[typing.Any, numpy.dtype[typing.Any]] | None = None, states: dict = {}, keep_states: bool = False, progress: typing.Any = None, device: typing.Any = None) -> tuple[dict, dict, dict, dict]:
+    ...
+def require_matrix_unit(name: str) -> None:
     ...
 def rounding_modes() -> list[str]:
     ...

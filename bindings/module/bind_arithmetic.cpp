@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "bindings/module/guarded.h"
 #include "emulation/arithmetic/arithmetic.h"
@@ -80,28 +81,30 @@ void define_sums(apscope::python::Module& m) {
             [function](const Array& a, const Array& b, std::size_t batches, std::size_t size,
                        Array& out, const FloatFormat& format, const std::string& order,
                        std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
-                       const Projection& projection, std::uint64_t seed, int threads) {
+                       const Projection& projection, std::uint64_t seed, int threads,
+                       const Array& c) {
                 const SumOptions options =
                     make_options(format, order, accumulate, product, projection, seed, threads);
-                const Numbers x = span_of(a), y = span_of(b);
+                const Numbers x = span_of(a), y = span_of(b), z = span_of(c);
                 const std::span<T> result = span_of(out);
                 const py::gil_scoped_release release;
-                function(x, y, batches, size, result, options);
+                function(x, y, batches, size, result, options, z);
             },
             py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("batches"), py::arg("size"),
             py::arg("out").noconvert(), py::arg("format"), py::arg("order"), py::arg("accumulate"),
-            py::arg("product"), py::arg("projection"), py::arg("seed"), py::arg("threads"));
+            py::arg("product"), py::arg("projection"), py::arg("seed"), py::arg("threads"),
+            py::arg("c").noconvert());
     };
     // `size` is the number of terms; for matrix products, the number of rows of a matrix of `a`.
-    define_products("ordered_dot",
-                    [](Numbers a, Numbers b, std::size_t, std::size_t terms, std::span<T> out,
-                       const SumOptions& options) { ordered_dot<T>(a, b, terms, out, options); });
+    define_products("ordered_dot", [](Numbers a, Numbers b, std::size_t, std::size_t terms,
+                                      std::span<T> out, const SumOptions& options,
+                                      Numbers c) { ordered_dot<T>(a, b, terms, out, options, c); });
     define_products("ordered_matmul",
                     [](Numbers a, Numbers b, std::size_t batches, std::size_t rows,
-                       std::span<T> out, const SumOptions& options) {
+                       std::span<T> out, const SumOptions& options, Numbers c) {
                         const std::size_t all_rows = batches * rows;
                         ordered_matmul<T>(a, b, batches, rows,
-                                          all_rows == 0 ? 0 : a.size() / all_rows, out, options);
+                                          all_rows == 0 ? 0 : a.size() / all_rows, out, options, c);
                     });
 }
 
@@ -126,6 +129,38 @@ void bind_arithmetic(apscope::python::Module& m) {
             return names[static_cast<std::size_t>(rounder.path(op))];
         },
         py::arg("operation"), py::arg("format"), py::arg("projection"), py::arg("narrow"));
+    m.def("matrix_units", [] {
+        py::list units;
+        for (const MatrixUnitPreset& preset : matrix_unit_presets()) {
+            const MatrixUnit& unit = preset.unit;
+            py::dict row;
+            row["name"] = preset.name;
+            row["instruction"] = preset.instruction;
+            row["inputs"] = preset.inputs;
+            row["k"] = unit.instruction();
+            // CDNA 2 adds fp32 numbers.
+            row["fraction"] = unit.rule == MatrixUnit::Rule::pairwise ? py::object(py::none())
+                                                                      : py::cast(unit.fraction);
+            row["result"] = unit.half ? "fp16" : "fp32";
+            row["result_bits"] = unit.result;
+            row["c"] = unit.c_last || unit.rule != MatrixUnit::Rule::aligned ? "last" : "term";
+            constexpr std::array interleaves = {"none", "mod4", "even_odd"};
+            row["interleave"] = interleaves[static_cast<std::size_t>(unit.interleave)];
+            row["evidence"] = preset.evidence;
+            units.append(row);
+        }
+        return units;
+    });
+    m.def("matrix_unit_presets", [] {
+        std::vector<std::string> names;
+        for (const MatrixUnitPreset& preset : matrix_unit_presets())
+            names.emplace_back(preset.name);
+        return names;
+    });
+    // Throws the reason for a name that is not a matrix unit's.
+    m.def(
+        "require_matrix_unit", [](const std::string& name) { matrix_unit_preset(name); },
+        py::arg("name"));
     // `operands`: the format of the arrays' numbers; by default any fp32 numbers.
     m.def(
         "sum_path",

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "core/exact_accumulator.h"
+#include "core/limits.h"
+#include "core/named_formats.h"
 #include "core/parse.h"
 #include "core/sizes.h"
 #include "emulation/arithmetic/arithmetic_kernels.h"
 #include "emulation/arithmetic/kahan.h"
 #include "emulation/arithmetic/register_sum.h"
+#include "emulation/arithmetic/unit_sum.h"
 #include "emulation/draws/random_words.h"
 #include "emulation/machine/parallel.h"
 
@@ -285,6 +289,51 @@ void check_size(std::span<const Real> operand, std::size_t wanted, const char* w
     }
 }
 
+// fp32 numbers; throws std::invalid_argument for others.
+template <class Real>
+std::vector<float> fp32_numbers(std::span<const Real> x, const char* what) {
+    std::vector<float> narrow(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+        narrow[i] = static_cast<float>(x[i]);
+        if (static_cast<Real>(narrow[i]) != x[i] && x[i] == x[i])
+            throw std::invalid_argument(
+                std::string(what) + " has " + shortest(static_cast<double>(x[i])) + " at element " +
+                std::to_string(i) + ", which is not an fp32 number; order=unit takes those only");
+    }
+    return narrow;
+}
+
+// Adds products as a matrix unit does and returns true, or returns false for another order.
+template <class Real>
+bool add_by_unit(std::span<const Real> a, std::span<const Real> b, std::span<const Real> c,
+                 std::span<Real> out, const UnitProduct& sizes, const SumOptions& options) {
+    if (options.order.kind != SumOrder::Kind::unit) {
+        if (!c.empty())
+            throw std::invalid_argument(
+                "c is a term of order=unit:... only; without it, add c to the result");
+        return false;
+    }
+    const MatrixUnitOrder& order = *options.order.unit;
+    const FloatFormat result = parse_format(order.unit.half ? "fp16" : "fp32");
+    if (options.format != result)
+        throw std::invalid_argument("the results of order=" + limits::clipped(order.text) +
+                                    " are " + result.name() + ", not " + options.format.name() +
+                                    "; give " + result.name() + ", and quantize the result");
+    if (options.product || options.accumulate || options.projection != Projection{})
+        throw std::invalid_argument(
+            "order=" + limits::clipped(order.text) +
+            " has its own roundings; leave out product, accumulate and projections");
+    if constexpr (std::is_same_v<Real, float>) {
+        unit_product(a, b, c, out, sizes, order, options.threads, options.registers);
+    } else {
+        std::vector<float> sums(out.size());
+        unit_product(fp32_numbers(a, "a"), fp32_numbers(b, "b"), fp32_numbers(c, "c"), sums, sizes,
+                     order, options.threads, options.registers);
+        std::copy(sums.begin(), sums.end(), out.begin());
+    }
+    return true;
+}
+
 }  // namespace
 
 SumOrder parse_sum_order(std::string_view text) {
@@ -298,9 +347,14 @@ SumOrder parse_sum_order(std::string_view text) {
         const std::size_t chunk = parse_number<std::size_t>(text.substr(prefix.size())).value_or(0);
         if (chunk > 0) return {Kind::chunked, chunk};
     }
+    constexpr std::string_view unit = "unit:";
+    if (text.starts_with(unit))
+        return {Kind::unit, 0,
+                std::make_shared<const MatrixUnitOrder>(
+                    parse_matrix_unit_order(text.substr(unit.size())))};
     throw std::invalid_argument(
         "unknown order '" + std::string(text) +
-        "'; use sequential, pairwise, chunked:N with N at least 1, kahan or exact");
+        "'; use sequential, pairwise, chunked:N with N at least 1, kahan, exact or unit:NAME");
 }
 
 template <class Real>
@@ -308,6 +362,9 @@ void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out
                  const SumOptions& options) {
     const std::size_t n = out.size();
     check_size(x, checked_size({terms, n}, "x"), "x");
+    if (options.order.kind == SumOrder::Kind::unit)
+        throw std::invalid_argument("order=" + limits::clipped(options.order.unit->text) +
+                                    " adds products; use it in dot or matmul");
     const Rounders rounders = make_rounders(options, terms, false, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
         if (n > 0 && terms > 0 && register_sum(x, terms, out, options))
@@ -320,11 +377,12 @@ void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out
 
 template <class Real>
 void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t terms,
-                 std::span<Real> out, const SumOptions& options) {
+                 std::span<Real> out, const SumOptions& options, std::span<const Real> c) {
     const std::size_t n = out.size();
     const std::size_t size = checked_size({terms, n}, "a and b");
     check_size(a, size, "a");
     check_size(b, size, "b");
+    if (add_by_unit(a, b, c, out, {n, 1, terms, 1, {1, 0, n}, {1, 0, n}}, options)) return;
     const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
         if (n > 0 && terms > 0 && register_dot(a, b, terms, out, options))
@@ -341,11 +399,14 @@ void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t t
 template <class Real>
 void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches,
                     std::size_t rows, std::size_t terms, std::span<Real> out,
-                    const SumOptions& options) {
+                    const SumOptions& options, std::span<const Real> c) {
     const std::size_t all_rows = checked_size({batches, rows}, "the rows of a"),
                       columns = all_rows == 0 ? 0 : out.size() / all_rows;
     check_size(a, checked_size({batches, rows, terms}, "a"), "a");
     if (all_rows != 0) check_size(b, checked_size({batches, terms, columns}, "b"), "b");
+    const UnitProduct sizes{
+        batches, rows, terms, columns, {rows * terms, terms, 1}, {terms * columns, 1, columns}};
+    if (add_by_unit(a, b, c, out, sizes, options)) return;
     const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
         if (!out.empty() && terms > 0 && register_matmul(a, b, batches, rows, terms, out, options))
@@ -359,13 +420,14 @@ void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_
               });
 }
 
-#define APSCOPE_REAL(Real)                                                                  \
-    template void ordered_sum(std::span<const Real>, std::size_t, std::span<Real>,          \
-                              const SumOptions&);                                           \
-    template void ordered_dot(std::span<const Real>, std::span<const Real>, std::size_t,    \
-                              std::span<Real>, const SumOptions&);                          \
-    template void ordered_matmul(std::span<const Real>, std::span<const Real>, std::size_t, \
-                                 std::size_t, std::size_t, std::span<Real>, const SumOptions&);
+#define APSCOPE_REAL(Real)                                                                     \
+    template void ordered_sum(std::span<const Real>, std::size_t, std::span<Real>,             \
+                              const SumOptions&);                                              \
+    template void ordered_dot(std::span<const Real>, std::span<const Real>, std::size_t,       \
+                              std::span<Real>, const SumOptions&, std::span<const Real>);      \
+    template void ordered_matmul(std::span<const Real>, std::span<const Real>, std::size_t,    \
+                                 std::size_t, std::size_t, std::span<Real>, const SumOptions&, \
+                                 std::span<const Real>);
 APSCOPE_REAL(float)
 APSCOPE_REAL(double)
 #undef APSCOPE_REAL

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 
+#include "core/matrix_unit_presets.h"
 #include "core/projection.h"
 #include "emulation/arithmetic/arithmetic.h"
 
@@ -23,12 +25,14 @@ struct SumOrder {
                      // chunks
         kahan,       // y = round(t - e), u = round(s + y), e = round(round(u - s) - y), s = u
         exact,       // the exact sum, rounded once
+        unit,        // as a matrix unit adds products (core/matrix_unit.h)
     };
     Kind kind = Kind::sequential;
-    std::size_t chunk = 0;  // terms per chunk; Kind::chunked only
+    std::size_t chunk = 0;                             // terms per chunk; Kind::chunked only
+    std::shared_ptr<const MatrixUnitOrder> unit = {};  // Kind::unit only
 };
-// Parses sequential, pairwise, chunked:N, kahan or exact; throws std::invalid_argument for other
-// texts.
+// Parses sequential, pairwise, chunked:N, kahan, exact or unit:...; throws std::invalid_argument
+// for other texts.
 SumOrder parse_sum_order(std::string_view text);
 
 struct SumOptions {
@@ -56,14 +60,18 @@ struct SumOptions {
 template <class Real>
 void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out,
                  const SumOptions& options);
+// The order of a matrix unit adds products only, and rounds by its own rule: `format` must be that
+// of the unit's results, and there is no other format and only the default projection. `c` is C, of
+// out's size or, for +0, empty; other orders take no C.
+
 // out[j] = the sum over k of a[k][j] b[k][j].
 template <class Real>
 void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t terms,
-                 std::span<Real> out, const SumOptions& options);
+                 std::span<Real> out, const SumOptions& options, std::span<const Real> c = {});
 // out[h][i][j] = the sum over k of a[h][i][k] b[h][k][j]; `batches` matrices of `rows` rows each.
 template <class Real>
 void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches,
                     std::size_t rows, std::size_t terms, std::span<Real> out,
-                    const SumOptions& options);
+                    const SumOptions& options, std::span<const Real> c = {});
 
 }  // namespace apscope::detail

@@ -64,6 +64,12 @@ _SUMS = {
         "in integers of hundreds of bits",
         "every operation is exact, or rounded to odd, before its one rounding",
     ),
+    "unit": (
+        "a matrix unit's rule in int64, or, for operands of at most 24 bits in a product and "
+        "exponents from -100 to 100, in fp32 and int32",
+        "a product and its multiple by a power of two are exact in fp32, and the conversion to "
+        "int32 is the rule's truncation",
+    ),
 }
 
 
@@ -183,6 +189,8 @@ def plan(
         path = _core.sum_path(operation != "sum", f, order, sums, products, values, s.projection)
         if wide_input or not all(g is None or g.fits_fp32 for g in (f, sums, products, values)):
             path = "general"
+        if order.startswith("unit:"):
+            path = "unit"
         how, reason = _SUMS[path]
     else:
         raise ValueError(

@@ -28,6 +28,16 @@ def _terms_first(a: np.ndarray, axis: int, what: str) -> np.ndarray:
     return np.ascontiguousarray(np.moveaxis(a, axis, 0))
 
 
+def _addend(c: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """The flat c of a product of this shape; without c, empty."""
+    if c is None:
+        return np.empty(0, np.float32)
+    a = _operand(c, "c")
+    if a.shape != shape:
+        raise ValueError(f"c has shape {a.shape}; it must have the result's, {shape}")
+    return a.reshape(-1)
+
+
 @SUMS
 def sum(
     x: Any,
@@ -110,6 +120,7 @@ def dot(
     order: str = "sequential",
     product: FormatLike | None = None,
     accumulate: FormatLike | None = None,
+    c: Any = None,
     out: Any = None,
     **options: Unpack[UnderflowOptions],
 ) -> Any:
@@ -125,7 +136,17 @@ def dot(
         Format of every product. Without it products are exact, and each step of ``sequential`` is a
         fused multiply-add; ``pairwise``, which adds two products, then accepts only float32 values
         and no flushed input.
-    format, order, accumulate, out
+    order : str
+        As for `sum`, or ``unit:NAME``: as the matrix unit of a device adds the products and c
+        (`units` lists the names, docs/definitions.md, section 10, has the rule). ``promote=N``
+        after a comma adds chains of N terms in fp32, ``split=S`` S chains,
+        ``k=16,fraction=25,result=23`` instead of a name is a unit of your own. It needs the format
+        of its results, operands of its formats, the default projection, and neither `product` nor
+        `accumulate`. A NaN has the bits 0x7FFFFFFF.
+    c : array_like or torch.Tensor of the result's shape, optional
+        Added to the products by an order ``unit:...``, as its rule says; by default +0. Rounded to
+        fp16, ties to even, by a unit with fp16 results.
+    format, accumulate, out
         As for `sum`.
     **options
         Of every rounding, as for `sum`.
@@ -138,7 +159,8 @@ def dot(
     Raises
     ------
     ValueError, TypeError
-        As `sum`; different shapes.
+        As `sum`; different shapes; with ``unit:...``, another format than its results', an operand
+        with a number that is not a value of its formats; c with another order.
 
     Examples
     --------
@@ -151,14 +173,16 @@ def dot(
     x, y = _operand(a, "a"), _operand(b, "b")
     if x.shape != y.shape:
         raise ValueError(f"a has shape {x.shape}, b {y.shape}; they must agree")
-    x, y = _same_storage(
-        [_terms_first(x, axis, "a"), _terms_first(y, axis, "b")], f, accumulator, products
+    first = _terms_first(x, axis, "a")
+    x, y, addend = _same_storage(
+        [first, _terms_first(y, axis, "b"), _addend(c, first.shape[1:])], f, accumulator, products
     )
 
     def compute(result: np.ndarray) -> None:
         _core.ordered_dot(
-            x.reshape(-1), y.reshape(-1), 1, x.shape[0], result, f, order, accumulator, products, *s
-        )
+            x.reshape(-1), y.reshape(-1), 1, x.shape[0], result, f, order, accumulator, products,
+            *s, addend,
+        )  # fmt: skip
 
     return _write_result(compute, x.dtype, f, _like_one_of((a, b)), x.shape[1:], out)
 
@@ -172,6 +196,7 @@ def matmul(
     order: str = "sequential",
     product: FormatLike | None = None,
     accumulate: FormatLike | None = None,
+    c: Any = None,
     out: Any = None,
     **options: Unpack[UnderflowOptions],
 ) -> Any:
@@ -183,7 +208,7 @@ def matmul(
     b : array_like or torch.Tensor of shape (..., k, n) or (k,)
         As x for `sum`; a vector is one row of `a`, one column of `b`. Leading axes broadcast, as in
         ``numpy.matmul``.
-    format, order, product, accumulate, out
+    format, order, product, accumulate, c, out
         As for `dot`.
     **options
         Of every rounding, as for `sum`.
@@ -209,6 +234,8 @@ def matmul(
     if _on_gpu(a) or _on_gpu(b):
         from . import gpu
 
+        if c is not None:
+            raise ValueError("c is not supported on a GPU; give arrays on the CPU")
         return gpu.matmul(a, b, f, order, products, accumulator, s, out)
     x, y = _operand(a, "a"), _operand(b, "b")
     for operand, what in ((x, "a"), (y, "b")):
@@ -231,13 +258,13 @@ def matmul(
         np.ascontiguousarray(np.broadcast_to(part, batch + part.shape[-2:]))
         for part in (left, right)
     ]
-    left, right = _same_storage(parts, f, accumulator, products)
+    parts.append(_addend(c, batch + rows + columns))
+    left, right, addend = _same_storage(parts, f, accumulator, products)
 
     def compute(result: np.ndarray) -> None:
         _core.ordered_matmul(
             left.reshape(-1), right.reshape(-1), int(np.prod(batch)), left.shape[-2], result, f,
-            order, accumulator, products,
-            *s,
+            order, accumulator, products, *s, addend,
         )  # fmt: skip
 
     return _write_result(compute, left.dtype, f, _like_one_of((a, b)), batch + rows + columns, out)

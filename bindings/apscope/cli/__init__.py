@@ -25,7 +25,7 @@ __dir__ = __all__.copy
 VERBS = (
     "formats", "schemes", "info", "convert", "cut", "replay", "merge", "report", "summary", "compare",
     "ladder", "recommend", "search", "limit", "train", "check", "verify", "fingerprint",
-    "conformance", "bench",
+    "conformance", "units", "bench",
 )  # fmt: skip
 
 #: Options besides a verb.

@@ -83,6 +83,10 @@ def _text(function: str, format: Any, /, **given: Any) -> str:
                 f"{name}= is not an option of apscope.torch: results are new tensors, and random "
                 "words are those of seed="
             )
+    if given.pop("c", None) is not None:
+        raise TypeError(
+            "c= is not an option of apscope.torch: products begin at +0; call apscope.matmul"
+        )
     if isinstance(given.get("projection"), Projection):
         given["projection"] = given["projection"].to_json()
     for name in _FORMATS:

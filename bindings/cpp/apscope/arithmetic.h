@@ -32,8 +32,10 @@ struct Rounding {
 /// The computation of sums.
 struct Summation {
     FloatFormat format = {};  ///< format of the results
-    /// The order of the additions: `sequential`, `pairwise`, `chunked:N`, `kahan` or `exact` (the
-    /// exact sum, rounded once).
+    /// The order of the additions: `sequential`, `pairwise`, `chunked:N`, `kahan`, `exact` (the
+    /// exact sum, rounded once) or, for products, `unit:NAME`: as a device's matrix unit adds
+    /// (docs/definitions.md, section 10), which needs the format of its results, the default
+    /// projection, and neither `accumulate` nor `product`.
     std::string order = "sequential";
     /// The format of partial sums; by default the results' format.
     std::optional<FloatFormat> accumulate = {};
@@ -76,12 +78,21 @@ APSCOPE_API void sum(std::span<const double> x, std::size_t terms, std::span<dou
                      const Summation& how);
 
 /// out = a b, matrices in C order.
+///
+/// @param a, b   The factors.
+/// @param out    The product.
+/// @param sizes  The sizes of the matrices.
+/// @param how    The order of the additions and the formats.
+/// @param c      For an order `unit:...` only: numbers that the unit adds to the product, as many
+///               as `out` has; by default +0.
 /// @throws std::invalid_argument  As sum(); lengths that do not match `sizes`; `out` overlaps a
-///                                factor.
+///                                factor or `c`; factors that are not values of the unit's formats.
 APSCOPE_API void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
-                        const MatrixSizes& sizes, const Summation& how);
+                        const MatrixSizes& sizes, const Summation& how,
+                        std::span<const float> c = {});
 APSCOPE_API void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out,
-                        const MatrixSizes& sizes, const Summation& how);
+                        const MatrixSizes& sizes, const Summation& how,
+                        std::span<const double> c = {});
 
 /// The sum of all numbers of a contiguous range of floats or doubles.
 template <std::ranges::range Numbers>

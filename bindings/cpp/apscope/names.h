@@ -35,6 +35,8 @@ inline constexpr const char *sequential = "sequential", *pairwise = "pairwise", 
 [[nodiscard]] inline std::string chunked(std::size_t size) {
     return "chunked:" + std::to_string(size);
 }
+/// As a matrix unit adds products: a name of `apscope units`, or `k=16,fraction=25,result=23`.
+[[nodiscard]] inline std::string unit(const std::string& name) { return "unit:" + name; }
 }  // namespace order
 
 /// Operations of arithmetic().

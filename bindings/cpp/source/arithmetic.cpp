@@ -65,14 +65,15 @@ void add_up(std::span<const Real> x, std::size_t terms, std::span<Real> out,
 
 template <class Real>
 void multiply_matrices(std::span<const Real> a, std::span<const Real> b, std::span<Real> out,
-                       const MatrixSizes& s, const Summation& how) try {
+                       const MatrixSizes& s, const Summation& how, std::span<const Real> c) try {
     const detail::FloatEnvironment environment;
     check("a", a.size(), {s.batches, s.rows, s.terms});
     check("b", b.size(), {s.batches, s.terms, s.columns});
     check("out", out.size(), {s.batches, s.rows, s.columns});
-    if (overlap(a, out) || overlap(b, out))
-        throw error("the product overlaps a factor; give another array");
-    detail::ordered_matmul<Real>(a, b, s.batches, s.rows, s.terms, out, options_of(how));
+    if (!c.empty()) check("c", c.size(), {s.batches, s.rows, s.columns});
+    if (overlap(a, out) || overlap(b, out) || overlap(c, out))
+        throw error("the product overlaps a factor or c; give another array");
+    detail::ordered_matmul<Real>(a, b, s.batches, s.rows, s.terms, out, options_of(how), c);
 } catch (...) {
     detail::throw_error();
 }
@@ -95,12 +96,12 @@ void sum(std::span<const double> x, std::size_t terms, std::span<double> out,
     add_up(x, terms, out, how);
 }
 void matmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
-            const MatrixSizes& sizes, const Summation& how) {
-    multiply_matrices(a, b, out, sizes, how);
+            const MatrixSizes& sizes, const Summation& how, std::span<const float> c) {
+    multiply_matrices(a, b, out, sizes, how, c);
 }
 void matmul(std::span<const double> a, std::span<const double> b, std::span<double> out,
-            const MatrixSizes& sizes, const Summation& how) {
-    multiply_matrices(a, b, out, sizes, how);
+            const MatrixSizes& sizes, const Summation& how, std::span<const double> c) {
+    multiply_matrices(a, b, out, sizes, how, c);
 }
 
 }  // namespace apscope

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/float_format.h"
+#include "core/limits.h"
 #include "emulation/cuda/arithmetic/matmul_cuda.h"
 #include "emulation/cuda/arithmetic/matmul_step.h"
 
@@ -24,6 +25,10 @@ void with_matmul_step(const float* a, const float* b, float* out, std::size_t ba
     if (options.order.kind == Kind::exact) {
         throw std::invalid_argument("order=exact is not supported on a GPU; use sequential, "
                                     "pairwise, chunked:N or kahan, or the CPU");
+    }
+    if (options.order.kind == Kind::unit) {
+        throw std::invalid_argument("order=" + limits::clipped(options.order.unit->text) +
+                                    " is not supported on a GPU; give arrays on the CPU");
     }
     if (is_stochastic(options.projection.rounding) && terms >= std::size_t{1} << 26) {
         throw std::invalid_argument(

@@ -100,9 +100,15 @@ TEST(CppNames, TheOrdersOfSumsAreThoseThatAreRead) {
          {std::string(order::sequential), std::string(order::pairwise), order::chunked(2),
           std::string(order::kahan), std::string(order::exact)})
         EXPECT_EQ(sum_in(name), 6.5f) << name;
-    EXPECT_EQ(listed([&] { sum_in("no such order"); }, "; use "),
-              (std::set<std::string>{order::sequential, order::pairwise,
-                                     "chunked:N with N at least 1", order::kahan, order::exact}));
+    EXPECT_EQ(
+        listed([&] { sum_in("no such order"); }, "; use "),
+        (std::set<std::string>{order::sequential, order::pairwise, "chunked:N with N at least 1",
+                               order::kahan, order::exact, order::unit("NAME")}));
+    // A unit of CDNA 2 adds 1 and 4 first; c is its C.
+    const std::vector<float> ones = {1, 1}, c = {0.5f};
+    matmul(std::vector<float>{1, 4}, ones, out, {.terms = 2},
+           {.format = format("fp32"), .order = order::unit("mi250x")}, c);
+    EXPECT_EQ(out[0], 5.5f);
 }
 
 TEST(CppNames, TheOperationsAreThoseThatAreRead) {

@@ -9,6 +9,7 @@ import torch
 
 from ..._arrays import sums
 from .products import Convolution, Linear, Matmul, Through
+from .scaled import Operand, Scaled, add_chains, as_scaled, values_of
 from .specs import Cast, Sum
 from .uses import Clock, Use, Words
 
@@ -45,9 +46,12 @@ class Adder:
             options["seed"] = self._words.next(training)
         return options
 
-    def matmul(self, a: torch.Tensor, b: torch.Tensor, *, training: bool) -> torch.Tensor:
+    def matmul(self, a: Operand, b: Operand, *, training: bool) -> torch.Tensor:
         """The product of matrices."""
         s = self.sums[self._clock.phase]
+        if s is not None and s.unit and (isinstance(a, Scaled) or isinstance(b, Scaled)):
+            return self._chains(s, as_scaled(a), as_scaled(b))
+        a, b = values_of(a), values_of(b)
         if s is None:
             return torch.matmul(a, b)
         result: torch.Tensor = sums.matmul(
@@ -55,14 +59,22 @@ class Adder:
         )
         return result
 
+    def _chains(self, s: Sum, a: Scaled, b: Scaled) -> torch.Tensor:
+        order, terms = s.chains
+        return add_chains(
+            a,
+            b,
+            terms or a.elements.shape[-1],
+            lambda x, y: sums.matmul(x, y, s.format, order=order),
+        )
+
     def sum(self, rows: torch.Tensor, *, training: bool) -> torch.Tensor:
         """The sum over the first axis, in the product's format and order."""
         s = self.sums[self._clock.phase]
         if s is None:
             return rows.sum(0)
-        result: torch.Tensor = sums.sum(
-            rows.detach(), s.format, axis=0, **self._options(s, training)
-        )
+        options = {"order": "sequential"} if s.unit else self._options(s, training)
+        result: torch.Tensor = sums.sum(rows.detach(), s.format, axis=0, **options)
         return result
 
 
@@ -104,6 +116,22 @@ class Part:
             role: Adder(f"{name}|{role}", [spec(role) for spec in specs], clock) for role in SUMS
         }
         self.forward_sum, self.input_gradient_sum, self.weight_gradient_sum = self.adders.values()
+        if any(s is not None and s.unit for adder in self.adders.values() for s in adder.sums):
+            self._keep_scales_apart()
+
+    def _keep_scales_apart(self) -> None:
+        """The operands of a matrix unit: elements of a format, with scales that it does not see."""
+        for use in self.uses:
+            if use.role.rpartition(".")[2] not in ("input", "weight", "grad_output"):
+                continue
+            for cast in filter(None, use.casts):
+                if cast.kind == "scheme" or (cast.kind == "blocks" and cast.format.tensor_scale):
+                    raise ValueError(
+                        f"{self.name}, {use.role}: the values of {cast} are not elements of a "
+                        "format times a power of two, which a matrix unit needs; give a float "
+                        "format, or a block format without a tensor scale"
+                    )
+            use.apart = True
 
     @property
     def active(self) -> bool:
@@ -156,6 +184,12 @@ class Part:
     ) -> torch.Tensor:
         """A convolution of images of shape (batch, channels, height, width)."""
         _check(x)
+        for use in self.uses:
+            if use.apart and use.cast is not None and use.cast.kind == "blocks":
+                raise ValueError(
+                    f"{self.name}, {use.role}: {use.cast} has several scales in a chain of a "
+                    "convolution's sum, which a matrix unit cannot take; give a float format"
+                )
         y: torch.Tensor = Convolution.apply(
             self, x, weight, bias, tuple(stride), tuple(padding), tuple(dilation), groups
         )

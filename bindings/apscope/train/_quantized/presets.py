@@ -174,9 +174,9 @@ def _deepseek() -> Recipe:
     return _blockwise(
         "DeepSeek-V3 technical report, arXiv:2412.19437, recalled: e4m3fn everywhere, runs of 128 "
         "for activations and gradients, 128 x 128 tiles for weights, partial sums of 128 terms "
-        "that are added up in fp32. The tensor core's own accumulator, of about 14 bits, is "
-        "recalled too and not here: partial sums are fp32. Scales are powers of two, as "
-        "te_blockwise's.",
+        "that are added up in fp32. Partial sums are fp32 here; accumulate="
+        "'h100:fp8,promote=128' has those of an H100's tensor cores, for layers without "
+        "convolutions. Scales are powers of two, as te_blockwise's.",
         Sum("fp32", order="chunked:128"),
     )
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.functional import conv2d, pad, unfold
 
+from .scaled import save, saved, values_of
+
 if TYPE_CHECKING:
     from .parts import Part
 
@@ -36,14 +38,16 @@ class Linear(torch.autograd.Function):
         if bias is not None:
             y = y + bias
         ctx.part, ctx.has_bias = part, bias is not None
-        ctx.save_for_backward(
-            xq if part.shares_input else x.detach(), wq if part.shares_weight else w.detach()
+        save(
+            ctx,
+            xq if part.shares_input else x.detach(),
+            wq if part.shares_weight else w.detach(),
         )
         return part.output(y, -1, training=train)
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> tuple[Any, ...]:
-        part, (x, w), train = ctx.part, ctx.saved_tensors, ctx.train
+        part, (x, w), train = ctx.part, saved(ctx), ctx.train
         _, for_x, for_w, for_bias = ctx.needs_input_grad
         dx = dw = dbias = gq = None
         if for_x:
@@ -75,14 +79,16 @@ class Matmul(torch.autograd.Function):
         aq = part.forward_input(a, -1, (-2, -1), training=train)
         bq = part.forward_weight(b, -2, (-2, -1), training=train)
         ctx.part = part
-        ctx.save_for_backward(
-            aq if part.shares_input else a.detach(), bq if part.shares_weight else b.detach()
+        save(
+            ctx,
+            aq if part.shares_input else a.detach(),
+            bq if part.shares_weight else b.detach(),
         )
         return part.output(part.forward_sum.matmul(aq, bq, training=train), -1, training=train)
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> tuple[Any, ...]:
-        part, (a, b), train = ctx.part, ctx.saved_tensors, ctx.train
+        part, (a, b), train = ctx.part, saved(ctx), ctx.train
         m, how = (-2, -1), {"training": ctx.train}
         _, for_a, for_b = ctx.needs_input_grad
         da = db = gq = None
@@ -127,14 +133,17 @@ class Convolution(torch.autograd.Function):
         if bias is not None:
             y = y + bias[:, None, None]
         ctx.part, ctx.has_bias = part, bias is not None
-        ctx.save_for_backward(
-            xq if part.shares_input else x.detach(), wq if part.shares_weight else w.detach()
+        save(
+            ctx,
+            xq if part.shares_input else x.detach(),
+            wq if part.shares_weight else w.detach(),
         )
         return part.output(y, 1, (0, 1), training=train)
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> tuple[Any, ...]:
-        part, (x, w), train, place = ctx.part, ctx.saved_tensors, ctx.train, ctx.place
+        part, train, place = ctx.part, ctx.train, ctx.place
+        x, w = map(values_of, saved(ctx))
         m = (0, 1)
         groups = place[3]
         _, for_x, for_w, for_bias, *_ = ctx.needs_input_grad

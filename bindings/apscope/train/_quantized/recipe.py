@@ -42,7 +42,8 @@ class Recipe:
         ``weight_gradient.input``.
     accumulate : Sum, format, str, or mapping of product to one of them, optional
         The sums of the products ``forward``, ``input_gradient``, ``weight_gradient``; None:
-        PyTorch's sums in fp32, in PyTorch's order.
+        PyTorch's sums in fp32, in PyTorch's order. The name of a matrix unit (`apscope.units`), such
+        as ``h100:fp8`` or ``h100:fp8,promote=128``, stands for sums as it adds them (`Sum`).
     weight_update : Weights, format or str, optional
         The format of the weights between steps; None: fp32.
     also : tuple of str

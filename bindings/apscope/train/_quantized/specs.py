@@ -9,6 +9,7 @@ from typing import Any
 from ..._arrays.checks import integer, number
 from ..._arrays.inputs import FormatLike, as_format
 from ..._arrays.projection import Projection
+from ..._arrays.units import units
 from ..._core import BlockFormat, FloatFormat
 from ..._schemes.scheme import Scheme, as_scheme
 from ..._text import plain_number
@@ -182,6 +183,13 @@ class Sum:
     ------
     ValueError
         An unknown format, order or rounding, a format beyond fp32.
+
+    Notes
+    -----
+    With an order ``unit:NAME`` (`apscope.units`) operands are the elements of float or block
+    formats. Blocks need ``promote=N``: each chain of N terms of the sum has one scale of either
+    operand, its result is multiplied by both scales, and the chains are added in fp32. The gradient
+    of a bias, which is not a product, is then added up in fp32, row by row.
     """
 
     format: FormatLike
@@ -204,6 +212,19 @@ class Sum:
             accumulate=self.accumulate, rounding=self.rounding, overflow=self.overflow,
         )  # fmt: skip
 
+    @property
+    def unit(self) -> bool:
+        """Whether a matrix unit adds."""
+        return self.order.startswith("unit:")
+
+    @property
+    def chains(self) -> tuple[str, int | None]:
+        """The order of one chain of a matrix unit, and a chain's number of terms; None: all."""
+        keys = self.order.split(",")
+        terms = [int(key.partition("=")[2]) for key in keys if key.startswith("promote=")]
+        chain = ",".join(key for key in keys if not key.startswith("promote="))
+        return chain, terms[0] if terms else None
+
     def __str__(self) -> str:
         inner = [f"products {self.product}"] if self.product is not None else []
         inner += [f"accumulator {self.accumulate}"] if self.accumulate is not None else []
@@ -212,8 +233,17 @@ class Sum:
 
 
 def as_sum(value: Any) -> Sum | None:
-    """A sum, from itself or its format; None is kept."""
-    return value if value is None or isinstance(value, Sum) else Sum(value)
+    """A sum, from itself, its format, or a matrix unit's name or order; None is kept."""
+    if value is None or isinstance(value, Sum):
+        return value
+    if isinstance(value, str):
+        name = value.removeprefix("unit:")
+        preset = name.partition(",")[0]
+        if "=" not in preset and (name != value or preset in {unit["name"] for unit in units()}):
+            return Sum(units(preset)[0]["result"], order=f"unit:{name}")
+        if name != value:
+            return Sum("fp32", order=value)
+    return Sum(value)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -43,9 +44,11 @@ def in_tiles(
     x: torch.Tensor,
     tile: tuple[int, int],
     matrix: tuple[int, int],
-    run: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
+    run: Callable[[torch.Tensor], Any],
+) -> Any:
     """`run` on a tensor whose last axis has one tile each, row by row; edges are filled with zeros.
+
+    It gives a tensor of this shape, or a named tuple of such tensors, whose type is kept.
 
     Tiles are ordered by the other axes, then by tile row and tile column; random words by place
     in that order.
@@ -56,6 +59,10 @@ def in_tiles(
     tall, wide = filled.shape[-2] // p, filled.shape[-1] // q
     lead = filled.shape[:-2]
     parts = filled.reshape(*lead, tall, p, wide, q).transpose(-3, -2)
-    y = run(parts.reshape(-1, p * q).contiguous())
-    y = y.reshape(*lead, tall, wide, p, q).transpose(-3, -2).reshape(filled.shape)
-    return y[..., :rows, :columns].movedim((-2, -1), matrix)
+
+    def in_place(y: torch.Tensor) -> torch.Tensor:
+        y = y.reshape(*lead, tall, wide, p, q).transpose(-3, -2).reshape(filled.shape)
+        return y[..., :rows, :columns].movedim((-2, -1), matrix)
+
+    done = run(parts.reshape(-1, p * q).contiguous())
+    return in_place(done) if isinstance(done, torch.Tensor) else type(done)(*map(in_place, done))

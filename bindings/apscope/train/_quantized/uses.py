@@ -19,6 +19,7 @@ from ..._text import count_of
 from ...torch._states import check_state
 from ...torch._weights import STOCHASTIC_NORMAL, stochastic_normal
 from .._exchanger import STATE, Exchanger
+from .scaled import Operand, scaled_blocks, values_of
 from .specs import Cast
 from .transforms import hadamard, in_tiles, with_block
 
@@ -77,6 +78,7 @@ class Use:
 
     def __init__(self, name: str, role: str, casts: Sequence[Cast | None], clock: Clock) -> None:
         self.name, self.role, self.casts, self.clock = name, role, list(casts), clock
+        self.apart = False  #: Whether a block format's elements and scales are returned apart.
         self._words = Words(clock, f"{name}|{role}")
         self._projections = [c and c.kind != "scheme" and c.projection for c in casts]
         self._memory: dict[int, tuple[int, Exchanger]] = {}  # phase -> size, memory
@@ -97,8 +99,8 @@ class Use:
         matrix: tuple[int, int] = (0, -1),
         *,
         training: bool = True,
-    ) -> torch.Tensor:
-        """The rounded fp32 tensor; x itself if the phase has no cast.
+    ) -> Any:
+        """The rounded fp32 tensor; x itself if the phase has no cast; `Scaled` if `apart`.
 
         The product sums over `axis`; `matrix` has the axes of a tile's rows and columns. Unless
         `training`, the memory and the random words of training are not changed.
@@ -109,28 +111,30 @@ class Use:
         x = x.detach()
         if cast.hadamard:
             x = hadamard(x, axis)
+        y: Operand
         if cast.kind == "scheme":
             y = self._exchanged(cast, x, axis, training)
         else:
             y = self._rounded(cast, x, axis, matrix, training)
         if self.clock.observer is not None and (training or self.clock.dry):
-            self.clock.observer.add(self.name, self.role, cast, x, y, axis, matrix)
+            self.clock.observer.add(self.name, self.role, cast, x, values_of(y), axis, matrix)
         return y
 
     def _rounded(
         self, cast: Cast, x: torch.Tensor, axis: int, matrix: tuple[int, int], training: bool
-    ) -> torch.Tensor:
+    ) -> Operand:
         how: dict[str, Any] = {"projection": self._projections[self.clock.phase]}
         if cast.draws:
             how["seed"] = self._words.next(training)
-        y: torch.Tensor
+        y: Operand
         if cast.kind == "float":
-            y = _float_cast(cast, x, how)
-        elif cast.tile is None:
-            y = quantize_blocks(x, cast.format, axis=axis, **how)
+            return _float_cast(cast, x, how)
+        cast_blocks = scaled_blocks if self.apart else quantize_blocks
+        if cast.tile is None:
+            y = cast_blocks(x, cast.format, axis=axis, **how)
         else:
             block = with_block(cast.format, cast.tile[0] * cast.tile[1])
-            y = in_tiles(x, cast.tile, matrix, lambda t: quantize_blocks(t, block, **how))
+            y = in_tiles(x, cast.tile, matrix, lambda t: cast_blocks(t, block, **how))
         return y
 
     def _exchanged(self, cast: Cast, x: torch.Tensor, axis: int, training: bool) -> torch.Tensor:

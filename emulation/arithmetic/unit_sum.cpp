@@ -1,0 +1,297 @@
+#include "emulation/arithmetic/unit_sum.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/limits.h"
+#include "core/named_formats.h"
+#include "core/parse.h"
+#include "emulation/arithmetic/unit_sum_kernel.h"
+#include "emulation/cast/quantize.h"
+#include "emulation/machine/parallel.h"
+
+namespace apscope::detail {
+
+namespace {
+
+constexpr std::size_t row_block = 64, panel_lanes = 32, absent = ~std::size_t{0};
+
+// The places of the chains' terms: every instruction's products in the order in which the unit adds
+// them. An incomplete instruction has absent products, which are zeros.
+struct Chains {
+    std::vector<std::size_t> terms;
+    std::vector<std::size_t> ends;  // the chains' ends in `terms`
+    bool added = false;             // chains begin at +0, and are added to C in fp32
+
+    Chains(const MatrixUnitOrder& order, std::size_t count) {
+        added = order.promote != 0 || order.split != 0;
+        if (order.promote != 0) {
+            for (std::size_t first = 0; first < count; first += order.promote)
+                chain(order.unit, first, std::min(count, first + order.promote));
+        } else if (order.split != 0) {
+            // With more pieces than terms, the other pieces are empty, and add +0.
+            const std::size_t pieces = order.split;
+            for (std::size_t i = 0; i < pieces; ++i) {
+                const auto bound = [&](std::size_t piece) {
+                    return static_cast<std::size_t>(static_cast<unsigned __int128>(piece) * count /
+                                                    pieces);
+                };
+                if (bound(i) != bound(i + 1) || i == 0) chain(order.unit, bound(i), bound(i + 1));
+            }
+        } else {
+            chain(order.unit, 0, count);
+        }
+    }
+
+private:
+    void chain(const MatrixUnit& unit, std::size_t first, std::size_t end) {
+        const auto size = static_cast<std::size_t>(unit.instruction());
+        for (; first < end; first += size) {
+            for (std::size_t place = 0; place < size; ++place) {
+                const std::size_t k =
+                    first + static_cast<std::size_t>(unit.product_at(static_cast<int>(place)));
+                terms.push_back(k < end ? k : absent);
+            }
+        }
+        ends.push_back(terms.size());
+    }
+};
+
+// Adds the chains to `lanes` outputs, which are C before; add(first, end, carry) adds the blocks of
+// the terms first .. end - 1 to the carries.
+template <std::size_t Lanes, class Add>
+void add_chains(const Chains& chains, const MatrixUnit& unit, float* out, const Add& add) {
+    const auto add_rounded = [&](float* sum, const float* x, bool half) {
+        for (std::size_t j = 0; j < Lanes; ++j) sum[j] = add_results(sum[j], x[j], half);
+    };
+    const auto instruction = static_cast<std::size_t>(unit.instruction());
+    std::size_t first = 0;
+    for (const std::size_t end : chains.ends) {
+        float from_zero[Lanes] = {};
+        float* const sum = chains.added ? from_zero : out;
+        if (unit.c_last) {
+            for (; first < end; first += instruction) {
+                float d[Lanes] = {};
+                add(first, first + instruction, d);
+                add_rounded(sum, d, unit.half);
+            }
+        } else {
+            if (first < end) add(first, end, sum);
+            first = end;
+        }
+        if (chains.added) add_rounded(out, from_zero, false);
+    }
+}
+
+// The exponent of the smallest normal number of the operand's format.
+int smallest_exponent(std::span<const float> x, const std::vector<std::string>& inputs,
+                      const char* what, const std::string& order, int threads) {
+    if (inputs.empty()) return -126;
+    std::vector<float> cast(x.size());
+    std::size_t refused = 0;
+    for (const std::string& name : inputs) {
+        const FloatFormat format = parse_format(name);
+        quantize(x, cast, format, {}, {}, threads);
+        const auto differs =
+            std::mismatch(x.begin(), x.end(), cast.begin(), [](float given, float value) {
+                return given == value || (std::isnan(given) && std::isnan(value));
+            });
+        if (differs.first == x.end()) return format.emin();
+        refused = std::max(refused, static_cast<std::size_t>(differs.first - x.begin()));
+    }
+    std::string formats = inputs.front();
+    for (std::size_t i = 1; i < inputs.size(); ++i) formats += " or " + inputs[i];
+    throw std::invalid_argument(
+        std::string(what) + " has " + shortest(static_cast<double>(x[refused])) + " at element " +
+        std::to_string(refused) + ", which is not a value of " + formats +
+        ", the inputs of order=" + limits::clipped(order) + "; quantize it first");
+}
+
+// What the operand's numbers have in common.
+struct OperandRange {
+    bool finite = true;
+    int least = 0, most = 0;         // exponents of numbers other than 0
+    std::uint32_t significands = 0;  // bits that some significand has
+    int bits() const { return significands == 0 ? 0 : 24 - std::countr_zero(significands); }
+};
+OperandRange range_of(std::span<const float> x, int smallest) {
+    OperandRange range{true, 1000, -1000, 0};
+    for (const float value : x) {
+        const UnitNumber number = unit_number(value, smallest);
+        range.finite &= unit_is_finite(value);
+        if (number.significand == 0) continue;
+        range.least = std::min(range.least, number.exponent);
+        range.most = std::max(range.most, number.exponent);
+        range.significands |= static_cast<std::uint32_t>(std::abs(number.significand));
+    }
+    return range;
+}
+
+// Operands for the kernel.
+struct Packed {
+    std::vector<float> values;
+    std::vector<std::int16_t> exponents;
+    explicit Packed(std::size_t size) : values(size), exponents(size) {}
+    void set(std::size_t i, const UnitNumber& from) {
+        values[i] = from.value;
+        exponents[i] =
+            from.significand == 0 ? zero_operand : static_cast<std::int16_t>(from.exponent);
+    }
+};
+
+class UnitMatmul {
+public:
+    UnitMatmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
+               const UnitProduct& sizes, const MatrixUnitOrder& order, int threads)
+        : a_(a), b_(b), out_(out), sizes_(sizes), unit_(order.unit), chains_(order, sizes.terms),
+          smallest_a_(smallest_exponent(a, order.inputs, "a", order.text, threads)),
+          smallest_b_(smallest_exponent(b, order.inputs, "b", order.text, threads)),
+          threads_(threads) {}
+
+    bool kernel_serves() const {
+        if (!unit_kernel_serves(unit_) || unit_.flush) return false;
+        const OperandRange a = range_of(a_, smallest_a_), b = range_of(b_, smallest_b_);
+        return a.finite && b.finite && a.bits() + b.bits() <= 24 && a.least + b.least >= -100 &&
+               a.most + b.most <= 100;
+    }
+
+    // NVIDIA's rule for panels of outputs side by side.
+    void run_kernel() {
+        const std::size_t count = chains_.terms.size(),
+                          panels = (sizes_.columns + panel_lanes - 1) / panel_lanes;
+        // Rows of a; panels of b, with the columns of a panel side by side.
+        Packed a(sizes_.batches * sizes_.rows * count),
+            b(sizes_.batches * panels * count * panel_lanes);
+        parallel_pieces(
+            sizes_.batches * sizes_.rows, threads_,
+            [&](std::size_t row) {
+                for (std::size_t k = 0; k < count; ++k)
+                    a.set(row * count + k, at_a(row / sizes_.rows, row % sizes_.rows, k));
+            },
+            count);
+        parallel_pieces(
+            sizes_.batches * panels, threads_,
+            [&](std::size_t panel) {
+                const std::size_t column = panel % panels * panel_lanes,
+                                  width = std::min(panel_lanes, sizes_.columns - column);
+                for (std::size_t k = 0; k < count; ++k) {
+                    for (std::size_t j = 0; j < panel_lanes; ++j)
+                        b.set((panel * count + k) * panel_lanes + j,
+                              j < width ? at_b(panel / panels, column + j, k) : UnitNumber{});
+                }
+            },
+            count * panel_lanes);
+        run(panel_lanes, [&](std::size_t batch, std::size_t row, std::size_t rows,
+                             std::size_t column, std::size_t columns) {
+            const std::size_t panel = (batch * panels + column / panel_lanes) * count;
+            for (std::size_t i = row; i < row + rows; ++i) {
+                const std::size_t of_a = (batch * sizes_.rows + i) * count;
+                float carry[panel_lanes] = {};
+                float* const results = out_.data() + place(batch, i, column);
+                std::copy_n(results, columns, carry);
+                add_chains<panel_lanes>(
+                    chains_, unit_, carry, [&](std::size_t first, std::size_t end, float* c) {
+                        const std::size_t of_b = (panel + first) * panel_lanes;
+                        simd::run<AddUnitBlocks<panel_lanes>>(
+                            &a.values[of_a + first], &a.exponents[of_a + first], &b.values[of_b],
+                            &b.exponents[of_b], end - first, c, &unit_);
+                    });
+                std::copy_n(carry, columns, results);
+            }
+        });
+    }
+
+    // The rule for every output.
+    void run_rule() {
+        run(1, [&](std::size_t batch, std::size_t row, std::size_t rows, std::size_t column,
+                   std::size_t) {
+            const std::size_t count = chains_.terms.size();
+            std::vector<UnitNumber> a(count), b(count);
+            for (std::size_t k = 0; k < count; ++k) b[k] = at_b(batch, column, k);
+            for (std::size_t i = row; i < row + rows; ++i) {
+                for (std::size_t k = 0; k < count; ++k) a[k] = at_a(batch, i, k);
+                const auto block = static_cast<std::size_t>(unit_.block);
+                add_chains<1>(chains_, unit_, out_.data() + place(batch, i, column),
+                              [&](std::size_t first, std::size_t end, float* c) {
+                                  for (; first < end; first += block)
+                                      *c = add_block(unit_, &a[first], &b[first], unit_.block, *c);
+                              });
+            }
+        });
+    }
+
+private:
+    template <class Work>
+    void run(std::size_t lanes, const Work& work) {
+        const std::size_t row_blocks = (sizes_.rows + row_block - 1) / row_block,
+                          panels = (sizes_.columns + lanes - 1) / lanes;
+        parallel_pieces(
+            sizes_.batches * row_blocks * panels, threads_,
+            [&](std::size_t item) {
+                const std::size_t row = item / panels % row_blocks * row_block,
+                                  column = item % panels * lanes;
+                work(item / panels / row_blocks, row, std::min(row_block, sizes_.rows - row),
+                     column, std::min(lanes, sizes_.columns - column));
+            },
+            std::min(row_block, sizes_.rows) * lanes * sizes_.terms);
+    }
+    std::size_t place(std::size_t batch, std::size_t row, std::size_t column) const {
+        return (batch * sizes_.rows + row) * sizes_.columns + column;
+    }
+    UnitNumber number(std::span<const float> x, const UnitProduct::Strides& strides,
+                      std::size_t batch, std::size_t outer, std::size_t k, int smallest) const {
+        if (chains_.terms[k] == absent) return {};
+        const UnitNumber found = unit_number(
+            x[batch * strides.batch + outer * strides.outer + chains_.terms[k] * strides.term],
+            smallest);
+        const bool subnormal = std::abs(found.significand) < 1 << 23;
+        return unit_.flush && subnormal && unit_is_finite(found.value) ? UnitNumber{} : found;
+    }
+    UnitNumber at_a(std::size_t batch, std::size_t row, std::size_t k) const {
+        return number(a_, sizes_.a, batch, row, k, smallest_a_);
+    }
+    UnitNumber at_b(std::size_t batch, std::size_t column, std::size_t k) const {
+        return number(b_, sizes_.b, batch, column, k, smallest_b_);
+    }
+    std::span<const float> a_, b_;
+    std::span<float> out_;
+    const UnitProduct& sizes_;
+    MatrixUnit unit_;
+    Chains chains_;
+    int smallest_a_, smallest_b_, threads_;
+};
+
+// C in the format of the unit's results.
+float as_result(float c, const MatrixUnit& unit) {
+    if (unit.flush && c != 0 && std::abs(c) < 0x1p-126f) return 0;
+    if (!unit.half || !unit_is_finite(c)) return c;
+    const UnitNumber number = unit_number(c, -126);
+    return number.significand == 0
+               ? c
+               : unit_result(number.significand, number.exponent - 23, 10, true, true);
+}
+
+}  // namespace
+
+void unit_product(std::span<const float> a, std::span<const float> b, std::span<const float> c,
+                  std::span<float> out, const UnitProduct& sizes, const MatrixUnitOrder& order,
+                  int threads, bool fast) {
+    if (!c.empty() && c.size() != out.size())
+        throw std::invalid_argument("c has " + std::to_string(c.size()) + " elements, not " +
+                                    std::to_string(out.size()));
+    UnitMatmul product(a, b, out, sizes, order, threads);
+    for (std::size_t i = 0; i < out.size(); ++i)
+        out[i] = c.empty() ? 0.0f : as_result(c[i], order.unit);
+    if (out.empty()) return;
+    if (fast && product.kernel_serves()) product.run_kernel();
+    else product.run_rule();
+    for (float& result : out)
+        if (std::isnan(result)) result = bits_cast<float>(std::uint32_t{0x7FFFFFFF});
+}
+
+}  // namespace apscope::detail

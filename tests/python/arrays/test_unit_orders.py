@@ -1,0 +1,137 @@
+"""Matrix units: the orders unit:... against NumPy's reference and recordings."""
+
+import json
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope.cli import main
+from tests.reference import matrix_unit_recordings as recordings
+from tests.reference import matrix_units
+
+RNG = np.random.default_rng(12)
+SPECIALS = np.array([np.inf, -np.inf, np.nan], np.float32)
+
+
+def bits(x):
+    x = np.ascontiguousarray(x, np.float32)
+    return np.where(np.isnan(x), np.uint32(0x7FFFFFFF), x.view(np.uint32))
+
+
+def numbers(form, shape, spread, specials=False):
+    """Values of the format around a random exponent, some of them zero or subnormal."""
+    f = apscope.FloatFormat(form)
+    middle = RNG.integers(max(f.emin - 3, -60), 4)
+    exponents = middle + RNG.integers(-spread, spread + 1, shape)
+    x = np.ldexp(RNG.uniform(-2, 2, shape), np.minimum(exponents, 2)).astype(np.float32)
+    x[RNG.random(shape) < 0.1] = 0
+    x = apscope.quantize(x, form)
+    if specials:
+        x[RNG.random(shape) < 0.02] = RNG.choice(SPECIALS) if f.has_infinity else np.nan
+    return x
+
+
+RECORDED = [*recordings.of_h100(), *recordings.of_sample()]
+
+
+@pytest.mark.parametrize("recording", RECORDED, ids=[r.name for r in RECORDED])
+def test_equal_to_every_recorded_result(recording):
+    r = recording
+    result = "fp32" if r.d.itemsize == 4 else "fp16"
+    d = apscope.dot(r.a, r.b, result, order=f"unit:{r.unit},inputs={r.form}", c=r.c)
+    assert (d.astype(matrix_units.RESULTS[result][0]).view(r.d.dtype) == r.d).all()
+
+
+UNITS = sorted(unit["name"] for unit in apscope.units())
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_equal_to_the_reference(name):
+    unit = matrix_units.UNITS[name]
+    for trial in range(12):
+        form = unit.formats[trial % len(unit.formats)]
+        m, k, n = RNG.integers(1, 5), RNG.integers(1, 80), RNG.integers(1, 40)
+        specials = trial % 4 == 3
+        a, b = numbers(form, (m, k), 1 + trial, specials), numbers(form, (k, n), 1 + trial)
+        c = np.ldexp(RNG.uniform(-2, 2, (m, n)), RNG.integers(-30, 15, (m, n))).astype(np.float32)
+        if trial % 3 == 2:
+            c[RNG.random((m, n)) < 0.2] = -0.0
+            c[RNG.random((m, n)) < 0.1] = np.inf
+        above = [{}, {"promote": 24}, {"split": 3}][trial % 3 if unit.result == "fp32" else 0]
+        keys = "".join(f",{key}={value}" for key, value in above.items())
+        order = f"unit:{name},inputs={form}{keys}"
+        rows, columns = np.broadcast_arrays(a[:, None], b.T[None])
+        expected = unit.dot(rows, columns, c, form, **above)
+        found = apscope.matmul(a, b, unit.result, order=order, c=c)
+        assert (bits(found) == bits(expected)).all(), (trial, form)
+        one_by_one = apscope.dot(rows, columns, unit.result, order=order, c=c)
+        assert (bits(found) == bits(one_by_one)).all(), (trial, form)
+
+
+def test_the_fast_path_is_the_rule():
+    """A NaN in one operand selects the path that applies the rule to every output."""
+    for order in ("unit:h100", "unit:a100", "unit:b200:fp8", "unit:h100:mma_fp8,promote=64"):
+        for spread in (1, 4, 9):
+            a, b = numbers("e5m2", (40, 300), spread), numbers("e5m2", (300, 70), spread)
+            c = np.ldexp(RNG.uniform(-2, 2, (40, 70)), RNG.integers(-140, 127, (40, 70)))
+            c = c.astype(np.float32)
+            fast = apscope.matmul(a, b, "fp32", order=order, c=c)
+            slow = np.stack([
+                apscope.matmul(row[None], np.hstack([b, np.full((300, 1), np.nan)]), "fp32",
+                               order=order, c=np.append(of_c, 0)[None].astype(np.float32))[0, :-1]
+                for row, of_c in zip(a[::13], c[::13], strict=True)
+            ])  # fmt: skip
+            assert (bits(fast[::13]) == bits(slow)).all()
+
+
+def test_other_numbers_differ():
+    a, b = numbers("fp16", (16, 64), 3), numbers("fp16", (64, 32), 3)
+    order = "unit:k={},fraction={},result=23,inputs=fp16"
+    h100 = apscope.matmul(a, b, "fp32", order="unit:h100")
+    assert (bits(h100) == bits(apscope.matmul(a, b, "fp32", order=order.format(16, 25)))).all()
+    for k, fraction in ((16, 24), (16, 26), (8, 25)):
+        other = apscope.matmul(a, b, "fp32", order=order.format(k, fraction))
+        assert (bits(h100) != bits(other)).any()
+
+
+def test_an_absent_c_is_zero_and_no_terms_are_c():
+    a, b = numbers("fp16", (3, 20), 2), numbers("fp16", (20, 5), 2)
+    zeros = apscope.matmul(a, b, "fp32", order="unit:h100", c=np.zeros((3, 5)))
+    assert (bits(zeros) == bits(apscope.matmul(a, b, "fp32", order="unit:h100"))).all()
+    c = np.float32([[1, -0.0]])
+    empty = apscope.matmul(np.zeros((1, 0)), np.zeros((0, 2)), "fp32", order="unit:h100", c=c)
+    assert (bits(empty) == bits(c)).all()
+
+
+@pytest.mark.parametrize(
+    "sentence, a, format, options",
+    [
+        ("a has 1.0009765625 at element 1, which is not a value of e4m3fn or e5m2",
+         [1, 1 + 2**-10], "fp32", {"order": "unit:h100:fp8"}),
+        ("the results of order=unit:h100 are fp32, not fp16", [1, 2], "fp16",
+         {"order": "unit:h100"}),
+        ("has its own roundings", [1, 2], "fp32", {"order": "unit:h100", "product": "fp16"}),
+        ("c is a term of order=unit:... only", [1, 2], "fp32", {"c": 1.0}),
+        (r"c has shape \(2,\); it must have the result's, \(\)", [1, 2], "fp32",
+         {"order": "unit:h100", "c": [1, 2]}),
+        ("no matrix unit 'tpu'", [1, 2], "fp32", {"order": "unit:tpu"}),
+    ],
+)  # fmt: skip
+def test_refusals(sentence, a, format, options):
+    with pytest.raises(ValueError, match=sentence):
+        apscope.dot(a, [1, 1], format, **options)
+
+
+def test_a_sum_has_no_products():
+    with pytest.raises(ValueError, match="adds products; use it in dot or matmul"):
+        apscope.sum([1.0, 2.0], "fp32", order="unit:h100")
+
+
+def test_the_command(capsys):
+    assert main(["units", "h100:fp8", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == apscope.units("h100:fp8")
+    assert main(["units"]) == 0
+    assert "mi300x:fp8" in capsys.readouterr().out
+    assert main(["units", "trainium"]) == 2
+    assert "no model of it has been published" in capsys.readouterr().err
