@@ -81,7 +81,7 @@ constexpr auto presets = std::to_array<MatrixUnitPreset>({
 });
 
 constexpr auto missing = std::to_array<MissingMatrixUnit>({
-    {"mi100", "the published models of it disagree"},
+    {"mi100", "it adds four products and C exactly and rounds once, which no rule here does"},
     {"mi350x", "no model of CDNA 4 has been published"},
     {"cdna4", "no model of it has been published"},
     {"tpu", "no model of it has been published"},
