@@ -48,9 +48,13 @@ def errors(x: np.ndarray, y: np.ndarray, formats: tuple[str, str]) -> dict[str, 
     (a, of_a), (b, of_b) = scaled(x, formats[0]), scaled(y, formats[1])
     exact, cast = x.astype(float) @ y, a.astype(float) @ b
     size = np.linalg.norm(cast)
-    told = {"casts": float(np.linalg.norm(np.ldexp(cast, -of_a - of_b) - exact) / np.linalg.norm(exact))}
+    told = {
+        "casts": float(np.linalg.norm(np.ldexp(cast, -of_a - of_b) - exact) / np.linalg.norm(exact))
+    }
     for title, order in ORDERS.items():
-        told[title] = float(np.linalg.norm(apscope.matmul(a, b, "fp32", order=order, threads=0) - cast) / size)
+        told[title] = float(
+            np.linalg.norm(apscope.matmul(a, b, "fp32", order=order, threads=0) - cast) / size
+        )
     return told
 
 
@@ -108,7 +112,12 @@ def recorded(task: Any) -> Iterator[tuple[str, str, int, dict[str, float]]]:
     title = f"{task.name}, {task.model}"
     yield f"{title}: forward", "e4m3fn", x.shape[1], errors(x, w.T.copy(), ("e4m3fn", "e4m3fn"))
     yield f"{title}: input gradient", "e5m2, e4m3fn", g.shape[1], errors(g, w, ("e5m2", "e4m3fn"))
-    yield f"{title}: weight gradient", "e5m2, e4m3fn", len(g), errors(g.T.copy(), x, ("e5m2", "e4m3fn"))
+    yield (
+        f"{title}: weight gradient",
+        "e5m2, e4m3fn",
+        len(g),
+        errors(g.T.copy(), x, ("e5m2", "e4m3fn")),
+    )
 
 
 def table() -> list[str]:
@@ -134,7 +143,9 @@ def table() -> list[str]:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("page", type=Path)
     page.write(parser.parse_args().page, {"errors of products": table()})
 
