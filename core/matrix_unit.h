@@ -76,6 +76,7 @@ APSCOPE_HD UnitNumber unit_number(float x, int smallest_exponent) {
 
 // x 2^shift, rounded toward zero to an integer.
 APSCOPE_HD std::int64_t shift_toward_zero(std::int64_t x, int shift) {
+    if (x == 0) return 0;  // its shift may be any
     const std::int64_t magnitude = x < 0 ? -x : x;
     const std::int64_t shifted =
         shift >= 0 ? magnitude << shift : magnitude >> (shift < -63 ? 63 : -shift);
@@ -83,6 +84,7 @@ APSCOPE_HD std::int64_t shift_toward_zero(std::int64_t x, int shift) {
 }
 // x 2^shift, rounded down to an integer.
 APSCOPE_HD std::int64_t shift_down(std::int64_t x, int shift) {
+    if (x == 0) return 0;
     return shift >= 0 ? x * (std::int64_t{1} << shift) : x >> (shift < -63 ? 63 : -shift);
 }
 

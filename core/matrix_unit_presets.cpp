@@ -81,7 +81,7 @@ constexpr auto presets = std::to_array<MatrixUnitPreset>({
 });
 
 constexpr auto missing = std::to_array<MissingMatrixUnit>({
-    {"mi100", "it adds four products and C exactly and rounds once, which no rule here does"},
+    {"mi100", "it adds its products and C exactly and rounds once, a rule that is not built"},
     {"mi350x", "no model of CDNA 4 has been published"},
     {"cdna4", "no model of it has been published"},
     {"tpu", "no model of it has been published"},

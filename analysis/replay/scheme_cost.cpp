@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t columns = 64;
 // A scheme that is not streamed works in pieces of up to a megabyte, which stay in cache, so the
 // growth of its memory shows only on larger tensors: many_rows.
-constexpr std::int64_t small_rows = 65, more_rows = 129, many_rows = 2049;
+constexpr std::int64_t small_rows = 129, more_rows = 257, many_rows = 2049;
 constexpr std::array<int, 2> workers{2, 4};
 constexpr std::int64_t steps = 2;  // the second step starts with the state after the first
 constexpr int max_draws = 8;       // more draws cost proportionally more

@@ -151,12 +151,6 @@ void bind_arithmetic(apscope::python::Module& m) {
         }
         return units;
     });
-    m.def("matrix_unit_presets", [] {
-        std::vector<std::string> names;
-        for (const MatrixUnitPreset& preset : matrix_unit_presets())
-            names.emplace_back(preset.name);
-        return names;
-    });
     // Throws the reason for a name that is not a matrix unit's.
     m.def(
         "require_matrix_unit", [](const std::string& name) { matrix_unit_preset(name); },

@@ -36,8 +36,8 @@ LENGTHS = (128, 512, 1024, 4096, 16384)
 STEPS, SEED, ROWS = 100, 0, 64
 
 
-def scaled(x: np.ndarray, name: str) -> np.ndarray:
-    """The elements of x times the power of two that brings its amax just below the largest value."""
+def scaled(x: np.ndarray, name: str) -> tuple[np.ndarray, int]:
+    """x times the power of two that brings its amax just below the largest value; the power."""
     f = apscope.FloatFormat(name)
     room = np.floor(np.log2(f.largest / np.abs(x).max()))
     return apscope.quantize(np.float32(np.ldexp(x, int(room))), f), int(room)
@@ -89,7 +89,7 @@ def recorded(task: Any) -> Iterator[tuple[str, str, int, dict[str, float]]]:
     optimizer, taken = optimizer_of(task, model), {}
 
     def take(layer: nn.Linear) -> None:
-        def forward(module: nn.Module, inputs: Any, output: torch.Tensor) -> None:
+        def forward(_: nn.Module, inputs: Any, output: torch.Tensor) -> None:
             x = inputs[0].detach().reshape(-1, layer.in_features)
             output.register_hook(
                 lambda g: taken.__setitem__(layer, (x.numpy(), g.reshape(-1, layer.out_features).numpy()))

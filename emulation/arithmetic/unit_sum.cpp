@@ -35,7 +35,7 @@ struct Chains {
                 chain(order.unit, first, std::min(count, first + order.promote));
         } else if (order.split != 0) {
             // With more pieces than terms, the other pieces are empty, and add +0.
-            const std::size_t pieces = order.split;
+            const std::size_t pieces = std::max<std::size_t>(1, std::min(order.split, count));
             for (std::size_t i = 0; i < pieces; ++i) {
                 const auto bound = [&](std::size_t piece) {
                     return static_cast<std::size_t>(static_cast<unsigned __int128>(piece) * count /

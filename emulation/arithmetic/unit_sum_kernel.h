@@ -20,10 +20,13 @@ inline constexpr int no_product = -4000;
 // - |p 2^(F - E)| < 2^(F + 2), so `terms_of_group` terms fit in int32; fp64 adds the groups
 // exactly.
 // - 2^(E - F) is at least 2^-125, so a sum of products and C is 0 or a normal fp32 number.
-// - Without a product, or with an infinite or NaN C, C is the result, cut to R bits; F >= R.
+// - Without a product, or with an infinite C, C is the result, cut to R bits: F >= R, and a zero
+//   product's exponent is at most that of the smallest normal number, so that it cuts nothing. A NaN
+//   is 0x7FFFFFFF.
 inline bool unit_kernel_serves(const MatrixUnit& unit) {
     return unit.rule == MatrixUnit::Rule::aligned && !unit.half && !unit.nearest &&
-           unit.fraction <= 25 && unit.fraction >= unit.result;
+           unit.fraction <= 25 && unit.fraction >= unit.result &&
+           unit.zero_exponent() <= unit.smallest_exponent();
 }
 inline int terms_of_group(const MatrixUnit& unit) { return 1 << (28 - unit.fraction); }
 
@@ -88,6 +91,8 @@ struct AddUnitBlocks {
                 const auto result = bits_cast<std::uint32_t>(static_cast<float>(cut * unscale));
                 std::uint32_t carried = bits_cast<std::uint32_t>(c[j]) & kept;
                 carried = (carried << 1) == 0 ? 0 : carried;
+                carried =
+                    (bits_cast<std::uint32_t>(c[j]) << 1) > 0xFF000000u ? 0x7FFFFFFFu : carried;
                 c[j] = bits_cast<float>(select(passes[j] != 0, carried, result));
             }
         }

@@ -54,8 +54,10 @@ void replace_memory(SchemeParts& scheme, DefinedParts& defined) {
     const bool updates = static_cast<bool>(defined.update);
     memory.keeps = defined.keeps_state.value_or(updates || scheme.keeps_state());
     memory.needs_all_rows = memory.needs_all_rows || updates || defined.compensate;
-    if (defined.compensate) {
+    // The base's rows are made as long as one of its own functions may read them.
+    if (defined.compensate && defined.update && (defined.select || !scheme.choice.select))
         memory.begin = {};
+    if (defined.compensate) {
         memory.take = {};
         memory.compensate = {};
         memory.compensate_all = std::move(defined.compensate);

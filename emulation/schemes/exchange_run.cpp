@@ -36,7 +36,7 @@ ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, Sta
     e_.sent.resize(workers);
     e_.reduced.resize(topologies_.size());
     own_.resize(workers);
-    if (parts.memory.begin) parts.memory.begin(state_, workers, elements_);
+    begin_memory();
     if (is_one()) read_piece(0);
     else if (!takes_) take_all();
     if (parts.choice.selects() && !parts.encoding.sees_special)
@@ -74,6 +74,10 @@ SumsAhead ExchangeRun::look_ahead() const {
     return {topologies_.empty() ? Topology{} : topologies_[0], 1, [this](std::size_t, std::size_t) {
                 return GradientRows{{gradients_.begin(), gradients_.end()}, step_.key};
             }};
+}
+
+void ExchangeRun::begin_memory() {
+    if (parts_.memory.begin) parts_.memory.begin(state_, gradients_.size(), elements_);
 }
 
 void ExchangeRun::take_all() {
@@ -131,6 +135,7 @@ void ExchangeRun::read_piece(std::size_t first) {
     if (parts_.memory.compensate_all) {
         parts_.memory.compensate_all(step_, state_, e_.intended);
         for (const Row& row : e_.intended) check(row, count, "compensate");
+        begin_memory();  // the caller's function may have removed rows
     }
     for (std::size_t w = 0; w < workers && parts_.memory.compensate; ++w)
         parts_.memory.compensate(state_, place(), e_.intended[w], w);

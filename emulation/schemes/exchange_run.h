@@ -60,6 +60,8 @@ private:
     // True if the scales in the parameters are those of a float grid in the gradient's own basis.
     bool names_scales() const { return parts_.encoding.float_encoder && !parts_.basis.inverse; }
     SumsAhead look_ahead() const;
+    // Makes the rows of the scheme's memory that are missing.
+    void begin_memory();
     void take_all();
     void read_piece(std::size_t first);
     const Parameters& drawn(const PhiloxKey& key);

@@ -107,8 +107,8 @@ TEST(MatrixUnitOrder, RefusesWithASentence) {
         return "";
     };
     EXPECT_EQ(sentence("mi100"),
-              "no matrix unit 'mi100': it adds four products and C exactly and rounds once, which "
-              "no rule here does");
+              "no matrix unit 'mi100': it adds its products and C exactly and rounds once, a rule "
+              "that is not built");
     for (const char* name : {"cdna4", "tpu", "trainium:fp8", "b200:nvfp4", "mi350x"})
         EXPECT_TRUE(sentence(name).starts_with("no matrix unit '")) << name;
     EXPECT_TRUE(sentence("h200x").starts_with("unknown matrix unit 'h200x'; use v100, "));

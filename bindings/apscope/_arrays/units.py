@@ -18,7 +18,7 @@ class MatrixUnit(TypedDict):
     result: str  #: format of the results
     result_bits: int  #: fraction bits of the results
     c: str  #: "term": aligned with the products; "last": added to their sum
-    interleave: str  #: "none"; "mod4", "even_odd": two interleaved halves of k are added in turn
+    interleave: str  #: "none"; "mod4", "even_odd": which products are cut together
     evidence: str
 
 
@@ -33,8 +33,10 @@ def units(*names: str) -> list[MatrixUnit]:
     Returns
     -------
     list of dict
-        name; instruction; inputs (formats of the operands); k (products of an instruction, added at
-        a time, or by halves if interleave is not "none"); fraction (bits kept below the largest exponent; None if partial sums are fp32 numbers);
+        name; instruction; inputs (formats of the operands); k (products of an instruction);
+        interleave ("none": all are cut alike and added at a time; "mod4", "even_odd": two halves
+        are, in turn on NVIDIA's units); fraction (bits kept below the largest exponent; None if
+        partial sums are fp32 numbers);
         result (format) and result_bits (its fraction bits that are kept); c ("term": aligned with
         the products, or "last": added to their sum); evidence ("recorded ...", or "a model's source
         only ..."). docs/definitions.md, section 10, has the rule.

@@ -52,12 +52,12 @@ struct Exchanged {
     }
 };
 
-using Values = std::vector<float>;
+using Values = Buffer<float>;
 
 // The elements of a stream, in a row with 0 at all other elements.
 struct Stream {
     Values values;
-    std::vector<std::size_t> indices;  // if not dense
+    Buffer<std::size_t> indices;  // if not dense
     bool is_dense = false;
 
     std::size_t count() const { return is_dense ? values.size() : indices.size(); }
@@ -124,13 +124,13 @@ struct SparCML {
                                        << std::min(sparse_rounds(n, kept_of(n, keep), width), 62);
         std::size_t distance = 1;
         for (; distance < std::min(size, dense_from); distance *= 2) {
-            std::vector<Stream> sums;
             for (std::size_t v = 0; v < size; ++v) {
-                const Stream &own = streams[workers[v]], &other = streams[workers[v ^ distance]];
-                put_stream(sent[workers[v]], own, width);
-                sums.push_back(sum_of(own, other, width));
+                if ((v & distance) != 0) continue;
+                Stream &one = streams[workers[v]], &other = streams[workers[v ^ distance]];
+                put_stream(sent[workers[v]], one, width);
+                put_stream(sent[workers[v ^ distance]], other, width);
+                one = other = sum_of(one, other, width);
             }
-            for (std::size_t v = 0; v < size; ++v) streams[workers[v]] = std::move(sums[v]);
         }
         Stream& result = streams[workers[0]];
         if (distance < size) {

@@ -370,6 +370,20 @@ TEST(CppDefineScheme, FunctionsMayRemoveAnInnerSchemesMemory) {
               "the state has a row of 0 elements for a tensor of 4");
 }
 
+TEST(CppDefineScheme, TheBasesFunctionsFindTheirMemory) {
+    SchemeFunctions parts;
+    parts.base = "onebit_adam:warmup=0";
+    parts.compensate = [](const SchemeStep&, Memory&, Rows& rows) {
+        for (Row& row : rows)
+            for (double& x : row) x *= 2;
+    };
+    define_scheme("doubled_adam", parts);
+    Memory memory;
+    const ExchangeResult e = exchange("doubled_adam", gradients, {}, memory);
+    EXPECT_EQ(e.reduced.size(), gradients[0].size());
+    EXPECT_EQ(memory.at("error/0").size(), gradients[0].size());
+}
+
 TEST(CppDefineScheme, ThreadsDefineAndUseAtOnce) {
     define_scheme("changing", signs(1.0));
     std::atomic<int> wrong = 0;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <ostream>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -72,6 +73,11 @@ struct Case {
     const char *scheme, *topology;
     bool specials = false;
 };
+
+// GoogleTest's name of a case, without the addresses of its texts.
+void PrintTo(const Case& c, std::ostream* out) {
+    *out << c.scheme << " in " << c.topology << (c.specials ? " with NaN and infinity" : "");
+}
 
 class CppRankExchange : public testing::TestWithParam<Case> {};
 

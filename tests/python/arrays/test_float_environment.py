@@ -144,6 +144,10 @@ def arithmetic() -> list:
         for order in ("sequential", "chunked:7", "kahan", "exact"):
             made += [apscope.sum(a, "bf16", order=order), apscope.dot(a, b, "bf16", order=order)]
     made.append(apscope.matmul(TINY, TINY.T.copy(), "bf16"))
+    fp16 = apscope.quantize(TINY, "fp16")
+    for unit in ("h100", "h100:fp16", "mi250x", "mi300x"):
+        result = apscope.units(unit)[0]["result"]
+        made.append(apscope.matmul(fp16, fp16.T.copy(), result, order=f"unit:{unit},inputs=fp16"))
     made += [str(apscope.plan(op, "bf16")) for op in ("quantize", "add", "sum", "matmul")]
     return made
 

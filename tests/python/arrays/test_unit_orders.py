@@ -85,6 +85,27 @@ def test_the_fast_path_is_the_rule():
             assert (bits(fast[::13]) == bits(slow)).all()
 
 
+@pytest.mark.parametrize("fraction", [1, 5, 10, 13, 17, 18, 25])
+def test_without_a_product_the_fast_path_is_the_rule(fraction):
+    order = f"unit:k=4,fraction={fraction},result={min(fraction, 23)}"
+    c = np.uint32(
+        [0x00AAAAAA, 0x00000001, 0x80800001, 0x3F800001, 0x7F800001, 0xFFC00000, 0x7F800000]
+    )
+    c = c.view(np.float32)[None]
+    zeros = np.zeros((4, c.size), np.float32)
+    fast = apscope.matmul(np.zeros((1, 4)), zeros, "fp32", order=order, c=c)
+    slow = apscope.matmul(np.float32([[0] * 4, [np.inf] * 4]), zeros, "fp32", order=order,
+                          c=np.vstack([c, c]))[:1]  # fmt: skip
+    assert (fast.view(np.uint32) == slow.view(np.uint32)).all()
+    assert (fast.view(np.uint32)[0, 4:6] == 0x7FFFFFFF).all()
+
+
+def test_more_pieces_than_terms():
+    a, b = numbers("fp16", (2, 5), 2), numbers("fp16", (5, 3), 2)
+    many, five = (apscope.matmul(a, b, "fp32", order=f"unit:h100,split={s}") for s in (10**12, 5))
+    assert (bits(many) == bits(five)).all()
+
+
 def test_other_numbers_differ():
     a, b = numbers("fp16", (16, 64), 3), numbers("fp16", (64, 32), 3)
     order = "unit:k={},fraction={},result=23,inputs=fp16"

@@ -165,6 +165,19 @@ def test_the_names_of_units_stand_for_sums():
         Recipe(accumulate="unit:h200:fp4")
 
 
+def test_an_empty_batch_and_results_in_fp16():
+    layer = nn.Linear(256, 8)
+    quantize_model(layer, dataclasses.replace(DEEPSEEK, accumulate="h100:fp8"), say=None)
+    x = torch.zeros(0, 256, requires_grad=True)
+    layer(x).sum().backward()
+    assert layer.weight.grad.abs().sum() == 0
+    layer, x, g = operands(300, 16, 2)
+    half = Recipe(input="fp16", weight="fp16", grad_output="fp16", accumulate="h100:fp16")
+    quantize_model(layer, half, say=None)
+    *_, of_bias = found_of(layer, x, np.full_like(g, 1.001))
+    assert (of_bias == np.float16(added_in_order(np.full_like(g, 1.001)))).all()
+
+
 def test_a_convolution_in_a_float_format_uses_the_unit():
     torch.manual_seed(2)
     layer, x = nn.Conv2d(3, 4, 3, bias=False), torch.randn(2, 3, 8, 8)

@@ -77,7 +77,7 @@ def unit_orders(called: Called, runs: tuple[Run, ...], rules: Rules) -> list[str
     if not called.products or not runs:
         return []
     # An apscope without matrix units has no presets, and refuses the names below.
-    presets: list[dict[str, Any]] = getattr(_core, "matrix_units", list)()
+    presets: list[dict[str, Any]] = _core.matrix_units()
     chain = promoted_chain(runs[0][2])
     endings = ["", *[f",promote={chain}"] * (chain > 0)]
     names = [unit["name"] + ending for ending in endings for unit in presets]

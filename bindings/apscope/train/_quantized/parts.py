@@ -64,7 +64,7 @@ class Adder:
         return add_chains(
             a,
             b,
-            terms or a.elements.shape[-1],
+            terms,
             lambda x, y: sums.matmul(x, y, s.format, order=order),
         )
 

@@ -73,9 +73,12 @@ def saved(ctx: Any) -> list[Operand]:
 
 
 def add_chains(
-    a: Scaled, b: Scaled, terms: int, chain: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    a: Scaled,
+    b: Scaled,
+    promote: int | None,
+    chain: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
-    """The product of a, (..., m, k), and b, (..., k, n), in chains of `terms` terms.
+    """The product of a, (..., m, k), and b, (..., k, n), in chains of `promote` terms; None: one chain.
 
     Each chain's sum of products of elements is multiplied by the scales of both, and added to the
     sum of those before in fp32.
@@ -86,16 +89,18 @@ def add_chains(
         A chain whose terms have several scales.
     """
     total: torch.Tensor | None = None
+    terms = promote or max(1, a.elements.shape[-1])
     for first in range(0, a.elements.shape[-1], terms):
         part = slice(first, first + terms)
         rows, columns = a.scales[..., part], b.scales[..., part, :]
         if bool((rows != rows[..., :1]).any()) or bool((columns != columns[..., :1, :]).any()):
             raise ValueError(
                 f"terms {first} to {min(first + terms, a.elements.shape[-1]) - 1} of a sum have "
-                f"several scales; promote={terms} must divide the number of terms that share one"
+                f"several scales; promote={promote} must be a number that divides the number of "
+                "terms that share one"
             )
         products = chain(a.elements[..., part], b.elements[..., part, :])
-        scaled = products * (rows[..., :1] * columns[..., :1, :])
+        scaled = products * rows[..., :1] * columns[..., :1, :]
         total = scaled if total is None else total + scaled
     if total is None:
         return torch.matmul(a.elements, b.elements)

@@ -238,11 +238,11 @@ def as_sum(value: Any) -> Sum | None:
         return value
     if isinstance(value, str):
         name = value.removeprefix("unit:")
-        preset = name.partition(",")[0]
-        if "=" not in preset and (name != value or preset in {unit["name"] for unit in units()}):
-            return Sum(units(preset)[0]["result"], order=f"unit:{name}")
-        if name != value:
-            return Sum("fp32", order=value)
+        preset, *keys = name.split(",")
+        if name != value or preset in {unit["name"] for unit in units()}:
+            own = [key.removeprefix("format=") for key in [preset, *keys] if key[:7] == "format="]
+            named = "fp32" if "=" in preset else units(preset)[0]["result"]
+            return Sum(own[0] if own else named, order=f"unit:{name}")
     return Sum(value)
 
 
