@@ -150,7 +150,7 @@ def layer_scale(
     sigma = math.sqrt(squares) * math.sqrt(sparsity * terms)
     l = 1.0
     if sigma > 0:
-        l = max(1.0, smallest / (_half_width(share) * sigma))
+        l = max(1.0, _quotient(smallest, _half_width(share) * sigma))
         l = min(l, _quotient(f.largest / terms, _largest(g) * _largest(w)))
     l = bounded(l, cumulative, upper, total)
     return power_of_two_below(l) if power_of_two else l
@@ -309,7 +309,7 @@ def cast_scale(
             exponent = math.log(smallest) - mean - sigma * NormalDist().inv_cdf(share)
             l = math.exp(min(exponent, 700.0))
         else:
-            l = smallest / (_half_width(share) * sigma)
+            l = _quotient(smallest, _half_width(share) * sigma)
         l = min(max(1.0, l), f.largest / float(sizes.max()))
     l = bounded(l, cumulative, upper, total)
     return power_of_two_below(l) if power_of_two else l

@@ -82,7 +82,7 @@ class HALP:
     seed : int, 0 to 2**64 - 1
         Of stochastic rounding: parameter i of n at step t is call n t + i of ``Draws(seed)``, and,
         with ``bits="fp16"``, at a centre before step t call 2^62 + n t + i; of batch j of B, call
-        2^62 + n (B t + j) + i.
+        2^62 + n (B t + j) + i. So B must be the same at every centre, else words are drawn twice.
 
     Attributes
     ----------
