@@ -42,9 +42,9 @@ def test_numbers_of_terms(real):
     with pytest.raises(ValueError, match=TOO_MANY):
         _core.ordered_sum(none, HALF, two, *rest, p, 0, 1)
     with pytest.raises(ValueError, match=TOO_MANY):
-        _core.ordered_dot(none, none, 1, HALF, two, *rest, None, p, 0, 1)
+        _core.ordered_dot(none, none, 1, HALF, two, *rest, None, p, 0, 1, none)
     with pytest.raises(ValueError, match=TOO_MANY):
-        _core.ordered_matmul(none, none, HALF, 2, two, *rest, None, p, 0, 1)
+        _core.ordered_matmul(none, none, HALF, 2, two, *rest, None, p, 0, 1, none)
 
 
 @pytest.mark.parametrize("shape, says", [([-1, -10], "negative"), ([1 << 62, 4], TOO_MANY)])
