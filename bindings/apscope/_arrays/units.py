@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from .. import _core
+from .checks import text
 
 
 class MatrixUnit(TypedDict):
@@ -45,6 +46,8 @@ def units(*names: str) -> list[MatrixUnit]:
     ------
     ValueError
         A name without a model; the message says why for a device that was looked at.
+    TypeError
+        A name that is not a text.
 
     Examples
     --------
@@ -53,6 +56,6 @@ def units(*names: str) -> list[MatrixUnit]:
     [(16, 25, 23), (32, 13, 13)]
     """
     for name in names:
-        _core.require_matrix_unit(name)
+        _core.require_matrix_unit(text("names", name))
     found: dict[str, MatrixUnit] = {unit["name"]: unit for unit in _core.matrix_units()}
     return [found[name] for name in names] if names else list(found.values())
