@@ -71,6 +71,7 @@ NAVIGATION = {
         "docs/insight",
         "docs/recipes",
         "docs/methods",
+        "docs/matrix_units",
         "docs/torch",
         "docs/quickreduce",
         "docs/cpd",

@@ -105,9 +105,14 @@ public:
     /// Copies a gradient with one axis.
     void add(std::int64_t step, int worker, std::string_view name, std::span<const float> values);
     /// Copies one tensor of fp16 or bf16 numbers, which the trace stores as they are.
+    /// @param step    Of the training, 0 or above.
+    /// @param worker  From 0.
+    /// @param name    Of the tensor.
     /// @param codes   The bit patterns, in C order.
     /// @param format  `format("fp16")` or `format("bf16")`.
-    /// @throws std::invalid_argument  Another format; as the function above.
+    /// @param shape   Of the tensor.
+    /// @param kind    What the numbers are.
+    /// @throws std::invalid_argument  Another format; as for fp32 numbers.
     void add(std::int64_t step, int worker, std::string_view name,
              std::span<const std::uint16_t> codes, const FloatFormat& format,
              const std::vector<std::int64_t>& shape, std::string_view kind = "gradient");

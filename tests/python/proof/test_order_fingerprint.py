@@ -256,11 +256,13 @@ def test_matrix_units_are_described(unit, inputs, k, fraction, order, addend):
     assert (found.block, found.fraction_bits) == (k, fraction), found
     assert found.order == order.replace("C", ", C" if addend else "")
     assert found.fraction_rounding == "toward_zero"
-    assert (found.name, found.differing) == (None, None)
+    name = "unit:" + unit.lower().replace("_", ":")
+    assert (found.name, found.differing) == (name, 0)
     first = "one of the terms" if k == 32 else "a term of the first addition"
     assert found.addend == (first if addend else "")
     bits = "14 bits" if unit == "H100_FP8" else "24 bits"
-    assert found.result == bits and found.accumulator == ("" if k == 32 else bits)
+    result, accumulator = (b.removesuffix(" (fp32)") for b in (found.result, found.accumulator))
+    assert result == bits and accumulator == ("" if k == 32 else bits)
 
 
 def test_a_matrix_unit_that_adds_c_last_is_described():
