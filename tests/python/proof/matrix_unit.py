@@ -4,9 +4,6 @@ import dataclasses
 
 import numpy as np
 
-#: The exponent that zeros have: below every number's.
-NONE = -(10**6)
-
 
 @dataclasses.dataclass(frozen=True)
 class Unit:
@@ -22,6 +19,11 @@ class Unit:
     result: int
     addend: str = "term"  # or last: added to the chain's sum in fp32, ties to even
     interleave: bool = False  # k mod 4 in {0, 1} first, then the others
+
+    @property
+    def zero(self):
+        """A zero term's exponent: of F = 13 as of 24."""
+        return -126 + 18 - (24 if self.fraction == 13 else self.fraction)
 
     def __call__(self, a, b, c=0.0):
         a, b = np.float64(a), np.float64(b)
@@ -40,21 +42,24 @@ class Unit:
             return total + c if self.addend == "last" else total
 
     def block(self, a, b, c):
-        products = np.where((a == 0) | (b == 0), NONE, exponent(a) + exponent(b))
-        largest = np.maximum(products.max(-1), exponent(c))
+        products = np.where((a == 0) | (b == 0), self.zero, exponent(a) + exponent(b))
+        largest = np.maximum(
+            products.max(-1), np.where(c == 0, self.zero, np.maximum(exponent(c), -126))
+        )
         step = largest - self.fraction
         with np.errstate(all="ignore"):  # infinities, NaN
             total = np.trunc(np.ldexp(c, -step)) + np.trunc(np.ldexp(a * b, -step[..., None])).sum(
                 -1
             )
             own = np.maximum(exponent(total) + step, -126) - self.result
-            cut = np.ldexp(np.trunc(np.ldexp(total, step - own)), own)
+            cut = np.float32(np.ldexp(np.trunc(np.ldexp(total, step - own)), own))
             fits = np.isfinite(a * b).all(-1) & np.isfinite(c)
             return np.where(fits, np.where(total == 0, 0.0, cut), (a * b).sum(-1) + c)
 
 
 def exponent(x):
-    return np.where(x == 0, NONE, np.frexp(np.where(np.isfinite(x), x, 1))[1] - 1)
+    """floor(log2 |x|); of 0 and numbers that are not finite any."""
+    return np.frexp(np.where(np.isfinite(x), x, 1))[1] - 1
 
 
 def matmul(unit):
