@@ -381,7 +381,7 @@ TEST(CppDefineScheme, TheBasesFunctionsFindTheirMemory) {
     Memory memory;
     const ExchangeResult e = exchange("doubled_adam", gradients, {}, memory);
     EXPECT_EQ(e.reduced.size(), gradients[0].size());
-    EXPECT_EQ(memory.at("error/0").size(), gradients[0].size());
+    EXPECT_GE(memory.at("error/0").size(), gradients[0].size());  // 1-bit Adam pads the row
 }
 
 TEST(CppDefineScheme, ThreadsDefineAndUseAtOnce) {
