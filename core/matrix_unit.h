@@ -45,7 +45,9 @@ struct MatrixUnit {
         return interleave == Interleave::mod4 ? i / 2 * 4 + i % 2 + 2 * part : 2 * i + part;
     }
     APSCOPE_HD int smallest_exponent() const { return half ? -14 : -126; }
-    // The exponent of a zero among the terms. It matters only if all other terms lie below it.
+    // The exponent of a zero among the terms. It matters only if all other terms lie below it. With
+    // F = 13, of FP8 products, no bit lies so low that 24 or 25 cut it: they are multiples of
+    // 2^-32.
     APSCOPE_HD int zero_exponent() const {
         return smallest_exponent() + 18 - (fraction == 13 ? 24 : fraction);
     }

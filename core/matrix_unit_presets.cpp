@@ -123,7 +123,12 @@ void set(MatrixUnitOrder& order, std::string_view key, std::string_view text) {
     } else if (key == "format") {
         unit.half = choice<2>(key, text, {"fp32", "fp16"}) == 1;
     } else if (key == "inputs") {
-        order.inputs = {parse_format(text).name()};
+        const std::vector<std::string_view> formats = split_outside(text, '*');
+        if (formats.size() > 2)
+            throw std::invalid_argument("inputs=" + limits::clipped(text) +
+                                        " must be a format, or those of a and b: inputs=A*B");
+        order.inputs[0] = {parse_format(formats.front()).name()};
+        order.inputs[1] = {parse_format(formats.back()).name()};
     } else if (key == "promote") {
         order.promote = static_cast<std::size_t>(integer(largest_count));
     } else if (key == "split") {
@@ -166,7 +171,8 @@ MatrixUnitOrder parse_matrix_unit_order(std::string_view text) {
         const MatrixUnitPreset& preset = matrix_unit_preset(parts[0]);
         order.unit = preset.unit;
         for (const std::string_view input : split_outside(preset.inputs, ' '))
-            order.inputs.emplace_back(input);
+            order.inputs[0].emplace_back(input);
+        order.inputs[1] = order.inputs[0];
         parts.erase(parts.begin());
     }
     const int instruction = order.unit.instruction();

@@ -1,6 +1,7 @@
 // Matrix units by name, what is known of them, and the order of additions "unit:...".
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -30,9 +31,9 @@ const MatrixUnitPreset& matrix_unit_preset(std::string_view name);
 // An order of additions: blocks of consecutive k, chained through C.
 struct MatrixUnitOrder {
     MatrixUnit unit;
-    // Formats of the operands. Each operand has the first of which all its numbers are values. With
+    // Formats of a and of b. Each operand has the first of which all its numbers are values. With
     // none, operands are any fp32 numbers.
-    std::vector<std::string> inputs;
+    std::array<std::vector<std::string>, 2> inputs;
     std::size_t promote =
         0;                  // terms of a chain from +0, whose result is added in fp32; 0: one chain
     std::size_t split = 0;  // the number of such chains; 0: one chain that begins at C
@@ -41,7 +42,7 @@ struct MatrixUnitOrder {
 // Parses what follows "unit:": PRESET, or k=N,fraction=N,result=N, and further keys. k is the
 // number of products of an instruction, of which an interleave makes two blocks: c=term|last,
 // interleave=none|mod4|even_odd, result_rounding=toward_zero|ties_to_even, subnormals=keep|flush,
-// format=fp32|fp16, inputs=FORMAT, promote=N, split=N. Throws std::invalid_argument.
+// format=fp32|fp16, inputs=FORMAT or inputs=A*B, promote=N, split=N. Throws std::invalid_argument.
 MatrixUnitOrder parse_matrix_unit_order(std::string_view text);
 
 }  // namespace apscope::detail

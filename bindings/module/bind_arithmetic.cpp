@@ -151,6 +151,15 @@ void bind_arithmetic(apscope::python::Module& m) {
         }
         return units;
     });
+    // Of an order "unit:...": the format of its results, promote (0: one chain), and the formats
+    // of its operands.
+    m.def(
+        "matrix_unit_order",
+        [](const std::string& order) {
+            const MatrixUnitOrder unit = *parse_sum_order(order).unit;
+            return std::tuple(unit.unit.half ? "fp16" : "fp32", unit.promote, unit.inputs[0]);
+        },
+        py::arg("order"));
     // Throws the reason for a name that is not a matrix unit's.
     m.def(
         "require_matrix_unit", [](const std::string& name) { matrix_unit_preset(name); },

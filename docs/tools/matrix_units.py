@@ -52,9 +52,9 @@ def errors(x: np.ndarray, y: np.ndarray, formats: tuple[str, str]) -> dict[str, 
         "casts": float(np.linalg.norm(np.ldexp(cast, -of_a - of_b) - exact) / np.linalg.norm(exact))
     }
     for title, order in ORDERS.items():
-        told[title] = float(
-            np.linalg.norm(apscope.matmul(a, b, "fp32", order=order, threads=0) - cast) / size
-        )
+        stated = f"{order},inputs={formats[0]}*{formats[1]}" if order.startswith("unit:") else order
+        found = apscope.matmul(a, b, "fp32", order=stated, threads=0)
+        told[title] = float(np.linalg.norm(found - cast) / size)
     return told
 
 

@@ -149,8 +149,8 @@ public:
     UnitMatmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
                const UnitProduct& sizes, const MatrixUnitOrder& order, int threads)
         : a_(a), b_(b), out_(out), sizes_(sizes), unit_(order.unit), chains_(order, sizes.terms),
-          smallest_a_(smallest_exponent(a, order.inputs, "a", order.text, threads)),
-          smallest_b_(smallest_exponent(b, order.inputs, "b", order.text, threads)),
+          smallest_a_(smallest_exponent(a, order.inputs[0], "a", order.text, threads)),
+          smallest_b_(smallest_exponent(b, order.inputs[1], "b", order.text, threads)),
           threads_(threads) {}
 
     bool kernel_serves() const {

@@ -90,7 +90,8 @@ TEST(MatrixUnitOrder, Parses) {
     const MatrixUnitOrder order = parse_matrix_unit_order("h100:fp8,promote=128");
     EXPECT_EQ(order.unit, matrix_unit_preset("h100:fp8").unit);
     EXPECT_EQ(order.promote, 128u);
-    EXPECT_EQ(order.inputs, (std::vector<std::string>{"e4m3fn", "e5m2"}));
+    EXPECT_EQ(order.inputs[0], (std::vector<std::string>{"e4m3fn", "e5m2"}));
+    EXPECT_EQ(order.inputs[1], order.inputs[0]);
     EXPECT_EQ(parse_matrix_unit_order("k=16,fraction=25,result=23").unit,
               matrix_unit_preset("h100").unit);
     EXPECT_EQ(parse_matrix_unit_order("k=32,fraction=25,result=23,c=last,interleave=mod4").unit,

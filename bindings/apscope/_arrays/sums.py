@@ -140,8 +140,10 @@ def dot(
         As for `sum`, or ``unit:NAME``: as the matrix unit of a device adds the products and c
         (`units` lists the names, docs/definitions.md, section 10, has the rule). ``promote=N``
         after a comma adds chains of N terms in fp32, ``split=S`` S chains,
-        ``k=16,fraction=25,result=23`` instead of a name is a unit of your own. It needs the format
-        of its results, operands of its formats, the default projection, and neither `product` nor
+        ``k=16,fraction=25,result=23`` instead of a name is a unit of your own.
+        ``inputs=e5m2*e4m3fn`` states the formats of a and b, because a subnormal number has an
+        exponent of its format; by default each has the first of the unit's formats of which all
+        its numbers are values. It needs the format of its results, operands of its formats, the default projection, and neither `product` nor
         `accumulate`. A NaN has the bits 0x7FFFFFFF.
     c : array_like or torch.Tensor of the result's shape, optional
         Added to the products by an order ``unit:...``, as its rule says; by default +0. Rounded to

@@ -9,10 +9,8 @@ import pytest
 
 import apscope
 from apscope import fingerprint
-from apscope._proof.orders import names
 from apscope.cli import main
-from tests.python.proof import matrix_unit
-from tests.python.proof.matrix_unit import matmul
+from tests.reference.matrix_units import UNITS
 
 ORDERS = ["sequential", "pairwise", "chunked:3", "kahan", "exact"]
 N = 11
@@ -240,34 +238,44 @@ def leaves(tree):
     return [tree] if isinstance(tree, int) else [i for part in tree for i in leaves(part)]
 
 
+def matmul(name, form):
+    """The reference of a unit, as a function of matrices."""
+
+    def product(a, b, c=0.0):
+        rows, columns = np.broadcast_arrays(a[:, None], b.T[None])
+        return UNITS[name].dot(rows, columns, np.broadcast_to(c, rows.shape[:2]), form)
+
+    return product
+
+
 @pytest.mark.parametrize("addend", [False, True])
 @pytest.mark.parametrize(
     ("unit", "inputs", "k", "fraction", "order"),
     [
-        ("H100", "fp16", 16, 25, "chain(0..15C | 16..31)"),
-        ("H100_FP8", "e4m3fn", 32, 13, "fused(0..31C)"),
-        ("A100", "bf16", 8, 24, "chain(0..7C | 8..15 | 16..23 | 24..31)"),
-        ("V100", "fp16", 4, 23, "chain(0..3C | 4..7 | 8..11 | .. | 28..31)"),
+        ("h100", "fp16", 16, 25, "chain(0..15C | 16..31)"),
+        ("h100:fp8", "e4m3fn", 32, 13, "fused(0..31C)"),
+        ("a100", "bf16", 8, 24, "chain(0..7C | 8..15 | 16..23 | 24..31)"),
+        ("v100", "fp16", 4, 23, "chain(0..3C | 4..7 | 8..11 | .. | 28..31)"),
     ],
 )
 def test_matrix_units_are_described(unit, inputs, k, fraction, order, addend):
-    function = matmul(getattr(matrix_unit, unit))
-    found = fingerprint(function, kind="matmul", inputs=inputs, n=32, shape=(1, 1), addend=addend)
+    found = fingerprint(
+        matmul(unit, inputs), kind="matmul", inputs=inputs, n=32, shape=(1, 1), addend=addend
+    )
     assert (found.block, found.fraction_bits) == (k, fraction), found
     assert found.order == order.replace("C", ", C" if addend else "")
     assert found.fraction_rounding == "toward_zero"
-    name = "unit:" + unit.lower().replace("_", ":")
-    assert (found.name, found.differing) == (name, 0)
+    assert (found.name, found.differing) == (f"unit:{unit}", 0)
     first = "one of the terms" if k == 32 else "a term of the first addition"
     assert found.addend == (first if addend else "")
-    bits = "14 bits" if unit == "H100_FP8" else "24 bits"
+    bits = "14 bits" if unit == "h100:fp8" else "24 bits"
     result, accumulator = (b.removesuffix(" (fp32)") for b in (found.result, found.accumulator))
     assert result == bits and accumulator == ("" if k == 32 else bits)
 
 
 def test_a_matrix_unit_that_adds_c_last_is_described():
     found = fingerprint(
-        matmul(matrix_unit.H100_MMA_FP8),
+        matmul("h100:mma_fp8", "e4m3fn"),
         kind="matmul",
         inputs="e4m3fn",
         n=32,
@@ -283,7 +291,7 @@ def test_a_matrix_unit_that_adds_c_last_is_described():
 
 def test_chains_that_are_added_in_fp32_are_described():
     def promoted(a, b):
-        halves = (matrix_unit.V100(a[k : k + 8], b[k : k + 8]) for k in (0, 8, 16))
+        halves = (UNITS["v100"].dot(a[k : k + 8], b[k : k + 8]) for k in (0, 8, 16))
         return sum(halves, np.float32(0))
 
     found = fingerprint(promoted, kind="dot", inputs="fp16", n=24)
@@ -292,27 +300,9 @@ def test_chains_that_are_added_in_fp32_are_described():
     assert found.rounding == found.result_rounding == "ties_to_even"
 
 
-def test_a_matrix_unit_is_named_if_its_order_has_all_bits(monkeypatch):
-    """With an order that computes the rule, as apscope's orders of units do."""
-
-    def product(a, b, format, *, order, c=0.0, **_):
-        unit = getattr(matrix_unit, order.removeprefix("unit:"))
-        c = np.broadcast_to(c, (len(a), a.shape[1], b.shape[2]))
-        return np.stack([matmul(unit)(*one) for one in zip(a, b, c, strict=True)])
-
-    monkeypatch.setattr(names, "unit_orders", lambda *_: ["unit:A100", "unit:V100", "unit:H100"])
-    monkeypatch.setattr(names.sums, "matmul", product)
-    for addend in (False, True):
-        found = fingerprint(
-            matmul(matrix_unit.V100), kind="matmul", inputs="fp16", n=8, addend=addend
-        )
-        assert (found.name, found.also, found.differing) == ("unit:V100", (), 0), found
-        assert found.arguments == {"order": "unit:V100", "format": "fp32"}
-
-
 def test_presets_of_matrix_units_are_named():
-    known = {unit["name"]: unit for unit in getattr(apscope._core, "matrix_units", list)()}
-    for name in known.keys() & {"v100:fp16", "h100", "mi250x", "mi300x"}:
+    known = {unit["name"]: unit for unit in apscope.units()}
+    for name in ("v100:fp16", "h100", "mi250x", "mi300x"):
         unit = known[name]
         found = fingerprint(
             lambda a, b, c, u=unit: apscope.dot(a, b, u["result"], order=f"unit:{u['name']}", c=c),

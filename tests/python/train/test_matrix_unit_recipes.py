@@ -30,11 +30,11 @@ def operands(rows, terms, outputs):
     return layer, x, g
 
 
-def dot(name, a, b, **keys):
+def dot(name, a, b, form="e4m3fn", **keys):
     """The product of (m, k) and (k, n) by the reference of a unit, from +0."""
     rows, columns = np.broadcast_arrays(a[:, None], b.T[None])
     c = np.zeros(rows.shape[:2], np.float32)
-    return UNITS[name].dot(rows, columns, c, "e4m3fn", **keys)
+    return UNITS[name].dot(rows, columns, c, form, **keys)
 
 
 def added_in_order(rows):
@@ -57,6 +57,36 @@ def test_a_linear_layer_in_a_float_format(name, keys):
         added_in_order(g),
     ]
     assert_same_bits(found_of(layer, x, g), expected)
+
+
+def test_an_operand_has_the_exponents_of_its_own_format():
+    """Subnormal numbers of e4m3fn that are normal numbers of e5m2."""
+    recipe = Recipe(input="e4m3fn", weight="e4m3fn", grad_output="e5m2", accumulate="h100:fp8")
+    layer, x, _ = operands(70, 150, 33)
+    r = np.random.default_rng(5)
+    g = r.choice(np.float32([1, -1.25, 1.5]), (70, 33)) * np.float32(2**-7)
+    with torch.no_grad():
+        layer.weight.mul_(torch.from_numpy(np.exp2(r.integers(-3, 10, (33, 150)))))
+    w, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    quantize_model(layer, recipe, say=None)
+    xq, wq = e4m3fn(x, -1), e4m3fn(w, -1)
+    expected = [
+        dot("h100:fp8", xq, wq.T) + bias,
+        dot("h100:fp8", g, wq, ("e5m2", "e4m3fn")),
+        dot("h100:fp8", g.T, xq, ("e5m2", "e4m3fn")),
+        added_in_order(g),
+    ]
+    assert (expected[1] != dot("h100:fp8", g, wq)).any()  # the first format that has all values
+    assert_same_bits(found_of(layer, x, g), expected)
+
+    image = nn.Conv2d(150, 33, 1, bias=False)
+    with torch.no_grad():
+        image.weight.copy_(torch.from_numpy(w)[:, :, None, None])
+    quantize_model(image, recipe, say=None)
+    given = torch.from_numpy(x.T.copy()).reshape(1, 150, 7, 10).requires_grad_()
+    image(given).backward(torch.from_numpy(g.T.copy()).reshape(1, 33, 7, 10))
+    assert (given.grad.reshape(150, 70).T.numpy() == expected[1]).all()
+    assert (image.weight.grad.reshape(33, 150).numpy() == expected[2]).all()
 
 
 def runs(x, axis):
@@ -152,7 +182,9 @@ def test_what_a_unit_cannot_take():
     assert "terms 0 to 127 of a sum have several scales" in told and "promote=128" in told
     told = refused(DEEPSEEK, nn.Conv2d(3, 4, 3), image)
     assert "several scales in a chain of a convolution" in told
-    told = refused(Recipe(weight="e4m3fn", accumulate="h100:fp8"), linear, x)
+    told = refused(Recipe(input="e3m4", weight="e4m3fn", accumulate="h100:fp8"), linear, x)
+    assert "takes operands of e4m3fn or e5m2, not of e3m4" in told
+    told = refused(Recipe(weight="e4m3fn", accumulate="h100:fp8"), nn.Linear(256, 8), x)
     assert "e4m3fn" in told and "a matrix unit" not in told
 
 
@@ -161,6 +193,8 @@ def test_the_names_of_units_stand_for_sums():
     assert Recipe(accumulate="v100:fp16").accumulate["forward"].format == apscope.FloatFormat(
         "fp16"
     )
+    own = Recipe(accumulate="unit:k=16,fraction=25,result=10,format=fp16").accumulate["forward"]
+    assert own.format == apscope.FloatFormat("fp16")
     with pytest.raises(ValueError, match="h200:fp4"):
         Recipe(accumulate="unit:h200:fp4")
 

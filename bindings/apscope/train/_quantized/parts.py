@@ -30,6 +30,7 @@ class Adder:
 
     def __init__(self, name: str, sums: Sequence[Sum | None], clock: Clock) -> None:
         self.sums, self._clock = list(sums), clock
+        self.operands: tuple[Use, Use]
         self._words = Words(clock, name)
 
     @property
@@ -46,11 +47,13 @@ class Adder:
             options["seed"] = self._words.next(training)
         return options
 
-    def matmul(self, a: Operand, b: Operand, *, training: bool) -> torch.Tensor:
-        """The product of matrices."""
+    def matmul(
+        self, a: Operand, b: Operand, *, training: bool, swapped: bool = False
+    ) -> torch.Tensor:
+        """The product of matrices, a of the use `operands[0]` and b of `operands[1]`, or swapped."""
         s = self.sums[self._clock.phase]
-        if s is not None and s.unit and (isinstance(a, Scaled) or isinstance(b, Scaled)):
-            return self._chains(s, as_scaled(a), as_scaled(b))
+        if s is not None and s.unit:
+            return self._of_unit(s, a, b, swapped)
         a, b = values_of(a), values_of(b)
         if s is None:
             return torch.matmul(a, b)
@@ -59,14 +62,17 @@ class Adder:
         )
         return result
 
-    def _chains(self, s: Sum, a: Scaled, b: Scaled) -> torch.Tensor:
-        order, terms = s.chains
-        return add_chains(
-            a,
-            b,
-            terms,
-            lambda x, y: sums.matmul(x, y, s.format, order=order),
-        )
+    def _of_unit(self, s: Sum, a: Operand, b: Operand, swapped: bool) -> torch.Tensor:
+        first, second = (use.cast for use in self.operands)
+        order = s.order_of(second, first) if swapped else s.order_of(first, second)
+
+        def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            result: torch.Tensor = sums.matmul(x.detach(), y.detach(), s.format, order=order)
+            return result
+
+        if isinstance(a, Scaled) or isinstance(b, Scaled):
+            return add_chains(as_scaled(a), as_scaled(b), s.promote, product)
+        return product(a, b)
 
     def sum(self, rows: torch.Tensor, *, training: bool) -> torch.Tensor:
         """The sum over the first axis, in the product's format and order."""
@@ -116,6 +122,9 @@ class Part:
             role: Adder(f"{name}|{role}", [spec(role) for spec in specs], clock) for role in SUMS
         }
         self.forward_sum, self.input_gradient_sum, self.weight_gradient_sum = self.adders.values()
+        self.forward_sum.operands = self.forward_input, self.forward_weight
+        self.input_gradient_sum.operands = self.input_gradient_grad, self.input_gradient_weight
+        self.weight_gradient_sum.operands = self.weight_gradient_grad, self.weight_gradient_input
         if any(s is not None and s.unit for adder in self.adders.values() for s in adder.sums):
             self._keep_scales_apart()
 

@@ -101,7 +101,7 @@ class Matmul(torch.autograd.Function):
             if gq is None or not part.shares_grad:
                 gq = part.weight_gradient_grad(g, -2, m, **how)
             aq = a if part.shares_input else part.weight_gradient_input(a, -2, m, **how)
-            db = part.weight_gradient_sum.matmul(aq.mT, gq, training=train)
+            db = part.weight_gradient_sum.matmul(aq.mT, gq, training=train, swapped=True)
             db = part.grad_weight(db, -1, m, **how)
         return None, da, db
 
@@ -203,7 +203,7 @@ def _forward(
         for i in (0, 1)
     ]
     y = adder.matmul(w.reshape(groups, len(w) // groups, -1), _patches(x, kernel, place),
-                     training=train)  # fmt: skip
+                     training=train, swapped=True)  # fmt: skip
     return y.reshape(len(w), len(x), *size).transpose(0, 1).contiguous()
 
 
@@ -225,7 +225,8 @@ def _input_gradient(
         edges += [before, needed - before - spread.shape[2 + i]]
     patches = _patches(pad(spread, edges), kernel, ((1, 1), (0, 0), dilation, groups))
     turned = w.flip(2, 3).reshape(groups, len(w) // groups, -1, *kernel).transpose(1, 2)
-    y = adder.matmul(turned.reshape(groups, turned.shape[1], -1), patches, training=train)
+    rows = turned.reshape(groups, turned.shape[1], -1)
+    y = adder.matmul(rows, patches, training=train, swapped=True)
     return y.reshape(x.shape[1], len(x), *x.shape[2:]).transpose(0, 1).contiguous()
 
 

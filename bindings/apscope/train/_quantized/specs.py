@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
+from ... import _core
 from ..._arrays.checks import integer, number
 from ..._arrays.inputs import FormatLike, as_format
 from ..._arrays.projection import Projection
@@ -109,6 +110,11 @@ class Cast:
         if isinstance(self.format, FloatFormat):
             return "float"
         return "blocks" if isinstance(self.format, BlockFormat) else "scheme"
+
+    @property
+    def elements(self) -> FloatFormat:
+        """The format of its elements; not of a scheme."""
+        return self.format.element if self.kind == "blocks" else self.format
 
     @property
     def projection(self) -> Projection:
@@ -218,12 +224,28 @@ class Sum:
         return self.order.startswith("unit:")
 
     @property
-    def chains(self) -> tuple[str, int | None]:
-        """The order of one chain of a matrix unit, and a chain's number of terms; None: all."""
-        keys = self.order.split(",")
-        terms = [int(key.partition("=")[2]) for key in keys if key.startswith("promote=")]
-        chain = ",".join(key for key in keys if not key.startswith("promote="))
-        return chain, terms[0] if terms else None
+    def promote(self) -> int | None:
+        """The number of terms of a matrix unit's chain; None: all are one chain."""
+        return _core.matrix_unit_order(self.order)[1] or None
+
+    def order_of(self, a: Cast | None, b: Cast | None) -> str:
+        """The order of a matrix unit for operands of these casts, whose formats it states.
+
+        Raises
+        ------
+        ValueError
+            A format that the unit does not take.
+        """
+        if ",inputs=" in self.order or a is None or b is None:
+            return self.order
+        taken = _core.matrix_unit_order(self.order)[2]
+        names = [str(cast.elements) for cast in (a, b)]
+        for name in names:
+            if taken and name not in taken:
+                raise ValueError(
+                    f"order={self.order} takes operands of {' or '.join(taken)}, not of {name}"
+                )
+        return f"{self.order},inputs={names[0]}*{names[1]}"
 
     def __str__(self) -> str:
         inner = [f"products {self.product}"] if self.product is not None else []
@@ -238,11 +260,9 @@ def as_sum(value: Any) -> Sum | None:
         return value
     if isinstance(value, str):
         name = value.removeprefix("unit:")
-        preset, *keys = name.split(",")
-        if name != value or preset in {unit["name"] for unit in units()}:
-            own = [key.removeprefix("format=") for key in [preset, *keys] if key[:7] == "format="]
-            named = "fp32" if "=" in preset else units(preset)[0]["result"]
-            return Sum(own[0] if own else named, order=f"unit:{name}")
+        if name != value or name.partition(",")[0] in {unit["name"] for unit in units()}:
+            order = f"unit:{name}"
+            return Sum(_core.matrix_unit_order(order)[0], order=order)
     return Sum(value)
 
 
