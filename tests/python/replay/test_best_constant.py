@@ -20,10 +20,11 @@ def exponent(results, topology):
     return int(found)
 
 
-def figure_of(results, scheme, topology, figure):
-    table = results.summary().set_index(["scheme", "topology"])
-    row = table.loc[(apscope.schemes.as_scheme(scheme).spec, topology)]
-    return float("inf") if row["overflowed"] else float(row[figure])
+def figures_of(results, topology, figure):
+    """The figure of every scheme, by its canonical spec; infinite with overflow."""
+    table = results.summary().set_index("scheme")
+    table = table[table["topology"] == topology]
+    return table[figure].mask(table["overflowed"] > 0, float("inf")).to_dict()
 
 
 def start_of(trace, keys):
@@ -46,7 +47,8 @@ def by_loop(trace, keys, topology, figure, binades=24, accumulate=None):
     tried = range(start - BELOW, start + binades)
     specs = {k: spec.format(2.0**k) for k in tried}
     results = apscope.replay(trace, list(specs.values()), topology=topology)
-    found = {k: figure_of(results, specs[k], topology, figure) for k in tried}
+    figures = figures_of(results, topology, figure)
+    found = {k: figures[apscope.schemes.as_scheme(specs[k]).spec] for k in tried}
     least = min(found.values())
     # Equal but for the last bits: equal sums, added in another order. Then the nearest to the
     # start.
