@@ -95,7 +95,7 @@ public:
         const double value = values_[static_cast<std::size_t>(std::abs(l))];
         return l < 0.0 ? -value : value;
     }
-    // l of t, which is finite; `between`: rounds between values instead of between integers l.
+    // l of t, not a NaN; `between`: rounds between values instead of between integers l.
     double rounded(double t, double r, bool between) const {
         const double place = position(t), low = std::clamp(std::floor(place), -last_ - 1.0, last_);
         double fraction = place - low;
