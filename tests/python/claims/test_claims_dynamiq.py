@@ -104,7 +104,9 @@ def test_sums_and_bytes_are_those_of_the_reference(workers, n):
         assert [8 * len(payload) for payload in e.payload] == e.payload_bits
         assert e.side_bits == [8 * dq.statistics_bytes(count)] * workers
         # what the workers add is the sum
-        assert e.sent.sum(axis=0) == pytest.approx(e.reduced, rel=1e-6, abs=1e-6 * float(abs(g).max()))
+        assert e.sent.sum(axis=0) == pytest.approx(
+            e.reduced, rel=1e-6, abs=1e-6 * float(abs(g).max())
+        )
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
