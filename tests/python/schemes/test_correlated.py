@@ -6,6 +6,7 @@ import pytest
 
 import apscope
 from apscope import _core
+from tests.python.recorded import record
 from tests.python.schemes.test_two_phase import inputs
 from tests.reference.compare import same
 from tests.reference.random_words import places, replay_key
@@ -116,6 +117,24 @@ def test_a_group_of_a_hierarchy_has_its_own_places():
     found = apscope.exchange(spec, x, topology="hierarchical:3(two_phase,two_phase)")
     up = (found.sent - x > 0).reshape(2, 3, -1)
     assert not same(up[0], up[1])
+
+
+@pytest.mark.parametrize("topology", ["ring", "two_phase"])
+def test_a_replay_knows_the_variance_of_the_sum_from_draws_alone(tmp_path, topology):
+    trace = record(tmp_path / "t", [{"w": np.tile(inputs("random", 1, 300), (4, 1))}])
+    specs = ["aps:e3m2,rounding=stochastic", "aps:e3m2,rounding=stochastic,correlated=true"]
+
+    def rows(stage: str, at: str, **options) -> list:
+        frame = apscope.replay(trace, specs, topology=topology, **options).frame
+        chosen = frame[(frame.stage == stage) & (frame.topology == at)]
+        return [chosen[chosen.scheme == spec].expected_variance.iloc[0] for spec in specs]
+
+    one, same_one = rows("wire", "")
+    assert one == same_one > 0
+    closed, unknown = rows("reduced", "exact")
+    assert closed == pytest.approx(one / 4) and np.isnan(unknown)
+    _, sampled = rows("reduced", "exact", draws=20)
+    assert 0 < sampled < 0.6 * closed
 
 
 @pytest.mark.parametrize("spec", ["aps:e4m3", "mx", "integer_allreduce:rounding=ties_to_even"])
