@@ -22,7 +22,7 @@ from torch import nn
 import apscope
 from apscope._training.experiment import TASKS, Task
 from apscope._training.verdicts import interval
-from apscope.train import LossScale, Recipe, Sum, _tasks, recipes
+from apscope.train import Recipe, Sum, _tasks, recipes
 from apscope.train._run import Run, optimizer_of
 
 from . import page
@@ -48,11 +48,8 @@ TRAINED = tuple(
 SEEDS = range(5)
 #: Recipe -> itself with fp32 sums, and the sums that are compared with these.
 RECIPES: dict[str, tuple[Recipe, dict[str, Any]]] = {
-    "e4m3fn, e5m2": (
-        Recipe(
-            input="e4m3fn", weight="e4m3fn", grad_output="e5m2",
-            loss_scale=LossScale(1024.0, dynamic=False),
-        ),
+    "`te_current`": (
+        recipes()["te_current"],
         {"fp32, in order": Sum("fp32")}
         | {f"`{name}`": name for name in ("h100:fp8,promote=128", "h100:fp8", "ada:fp8")},
     ),

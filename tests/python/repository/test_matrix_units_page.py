@@ -1,5 +1,6 @@
 """docs/matrix_units.md's table of trainings: its command, and what the page says of it."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -43,12 +44,20 @@ def test_the_page_has_the_commands_rows_and_says_what_they_show():
                 expected += [[task.label, title, sums] for sums in ("fp32", *others)]
     assert [row[:3] for row in found] == expected
     text = " ".join((page.DOCS / "matrix_units.md").read_text().split())
-    assert "No interval excludes zero" in text
-    for task in matrix_units.TRAINED:
-        ends = [
-            [float(x) for x in row[5].split(" to ")]
-            for row in found
-            if row[0] == task.label and row[5]
-        ]
-        assert all(low <= 0 <= high for low, high in ends)
-        assert f"{max(high for _, high in ends):.2g} nats on {task.name}" in text
+    for is_unit, kind in (
+        (True, "of a unit's sums"),
+        (False, "of the other order of fp32 additions"),
+    ):
+        rows = [row for row in found if row[5] and row[2].startswith("`") == is_unit]
+        ends = [[float(x) for x in row[5].split(" to ")] for row in rows]
+        beyond = [row for row, (low, high) in zip(rows, ends) if low > 0 or high < 0]
+        assert re.search(rf"{len(beyond)} of {len(rows)} (intervals )?{kind}", text)
+        for row in beyond:
+            assert (
+                f"ends {row[4].lstrip('+-')} nats {'higher' if row[4][0] == '+' else 'lower'}"
+                in text
+            )
+        for task in matrix_units.TRAINED:
+            own = [high for row, (_, high) in zip(rows, ends) if row[0] == task.label]
+            assert not is_unit or f"{max(own):.2g} nats on {task.name}" in text
+    assert f"{1 - 0.95**9:.0%}".replace("%", " %") + " of cases" in text

@@ -213,18 +213,22 @@ def test_stochastic_rounding_draws_what_it_draws_without_the_unit():
     assert (found[0] == found[1]).all() and (found[0] != apscope.quantize(x, "e4m3fn")).any()
 
 
-@pytest.mark.parametrize("fill", [0.0, np.nan, np.inf])
-def test_numbers_without_a_scale(fill):
-    """Zeros, a NaN, and infinities, which saturate under the scale 1: as without the unit."""
-    x = np.full((4, 32), fill, np.float32)
+@pytest.mark.parametrize("format", ["e4m3fn", "e5m2,overflow=ieee"])
+@pytest.mark.parametrize(
+    "numbers", [[0, 0], [np.nan] * 2, [np.inf] * 2, [0, np.nan], [1.3, np.nan], [0.7, -np.inf]]
+)
+def test_numbers_without_a_scale(numbers, format):
+    """Zeros, NaNs and infinities beside other numbers or alone: as without the unit."""
+    x = np.tile(
+        np.diag(np.float32(numbers)) if np.inf in np.abs(numbers) else np.float32([numbers]), 16
+    )
     found = []
     for sums in ("h100:fp8", None):
         torch.manual_seed(0)
         layer = nn.Linear(32, 8)
-        recipe = dataclasses.replace(recipes()["te_current"], accumulate=sums)
-        quantize_model(layer, recipe, say=None)
+        spec = f"current_scaling:{format}"
+        quantize_model(layer, Recipe(input=spec, weight="e4m3fn", accumulate=sums), say=None)
         found.append(layer(torch.from_numpy(x)).detach().numpy())
-    assert np.isnan(found).all() == np.isnan(fill)
     np.testing.assert_allclose(*found, rtol=2**-8, atol=2**-8)
 
 

@@ -104,9 +104,9 @@ def scaled_message(
     ValueError
         `sent` is not elements over the scale that the amax of x decides.
     """
-    divisor = _divisor(x, sent, scheme, element, before)
+    divisor = _divisor(x.numpy(), sent.numpy(), scheme, element, before)
     if divisor is not None:
-        nearest = quantize(sent.double() * divisor.double(), element, overflow="propagate").float()
+        nearest = quantize(sent * divisor, element, overflow="propagate")
         made = Scaled(nearest, None, divisor)
         if np.array_equal(made.values.numpy(), sent.numpy(), equal_nan=True):
             return made
@@ -117,38 +117,41 @@ def scaled_message(
 
 
 def _divisor(
-    x: torch.Tensor,
-    sent: torch.Tensor,
-    scheme: Scheme,
-    element: FloatFormat,
-    before: Mapping[str, Any],
+    x: np.ndarray, sent: np.ndarray, scheme: Scheme, element: FloatFormat, before: Mapping[str, Any]
 ) -> torch.Tensor | None:
     """The scale of the exchange; None where it is unknown.
 
     Three elements are exchanged again: the one with the largest finite result, the largest finite
-    one, and one that is not finite, if there is one. Decoded numbers are fp64 there, so that the fp32 number nearest
-    to element / decoded is the scale.
+    one, and one that is not finite, if there is one. Decoded numbers are fp64 there, so that the
+    fp32 number nearest to element / decoded is the scale.
     """
-    finite, shown = x.isfinite(), sent.isfinite() & (sent != 0)
-    if not bool(shown.any()):
+    if sent.size == 0:
         return ONE
-    largest = [
-        torch.where(shown, sent.abs(), -1).argmax(),
-        torch.where(finite, x.abs(), -1).argmax(),
-    ]
-    kept = torch.stack([*largest, *(~finite).nonzero()[:1, 0]])
+    shown, *_ = _largest(sent)
+    if sent[shown] == 0 or not np.isfinite(sent[shown]):
+        return ONE
+    kept = [shown, *_largest(x)]
     state = {name: row.numpy() for rows in before["memory"].values() for name, row in rows.items()}
     try:
         made = exchange(
-            scheme, x[kept].numpy()[None], topology="exact", state=state, step=before["step"],
+            scheme, x[None, kept], topology="exact", state=state, step=before["step"],
             seed=before["seed"],
         )  # fmt: skip
         packed = np.frombuffer(made.payload[0], np.uint8)
-        codes = unpack(packed, element.storage_bits, len(kept))
+        code = unpack(packed, element.storage_bits, len(kept))[0]
     except ValueError:  # a memory by element, a message of another kind
         return None
-    quotient = float(decode(codes, element)[0]) / float(made.sent[0, 0] or np.nan)
+    quotient = float(decode(code, element)) / float(made.sent[0, 0] or np.nan)
     return torch.tensor(quotient, dtype=torch.float32)
+
+
+def _largest(x: np.ndarray) -> list[int]:
+    """The place of the largest finite magnitude, and of a number that is not finite, if any."""
+    size = np.abs(x)
+    place = int(size.argmax())  # of a NaN, if there is one
+    if np.isfinite(size[place]):
+        return [place]
+    return [int(np.where(np.isfinite(size), size, -1).argmax()), place]
 
 
 def as_scaled(operand: Operand) -> Scaled:
