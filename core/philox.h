@@ -75,30 +75,40 @@ struct RandomStream {
     APSCOPE_HD std::uint64_t at(std::uint64_t element) const {
         const int n = slots(random_bits);
         const std::uint64_t word = slot(block(element / n), static_cast<int>(element % n));
-        return strata > 1 ? stratified(word, element) : word;
+        return strata > 1 ? stratified(word, place(element)) : word;
     }
 
-    // The place of `worker` in a random permutation of the workers, which all workers draw alike
-    // for an element: k = strata - 1, ..., 1 changes places with a random j <= k (Fisher and
-    // Yates), and only the place of `worker` is followed.
-    APSCOPE_HD std::uint32_t place(std::uint64_t element) const {
-        const RandomStream shared{key, 0, place_stage | (stage_and_hop & 0x0FFFFFFF), 32};
+    // The words by which the workers' places are drawn, alike for all workers: strata - 1 for each
+    // element, one after the other.
+    APSCOPE_HD RandomStream shared_words() const {
+        return {key, 0, place_stage | (stage_and_hop & 0x0FFFFFFF), 32};
+    }
+    // The place of `worker` in a random permutation of the workers: k = strata - 1, ..., 1 changes
+    // places with a random j <= k (Fisher and Yates), by word draw(k - 1), and only the place of
+    // `worker` is followed.
+    template <class Draw>
+    APSCOPE_HD std::uint32_t place_by(const Draw& draw) const {
         std::uint32_t at_place = worker;
         for (std::uint32_t k = strata - 1; k > 0; --k) {
-            const std::uint64_t index = element * (strata - 1) + k - 1;
-            const std::uint64_t word = shared.block(index / 4).word[index % 4];
-            const auto j = static_cast<std::uint32_t>(word * (k + 1) >> 32);
+            const auto j = static_cast<std::uint32_t>(std::uint64_t{draw(k - 1)} * (k + 1) >> 32);
             if (at_place == k) at_place = j;
             else if (at_place == j) at_place = k;
         }
         return at_place;
     }
+    APSCOPE_HD std::uint32_t place(std::uint64_t element) const {
+        const RandomStream shared = shared_words();
+        return place_by([&](std::uint32_t draw) {
+            const std::uint64_t index = element * (strata - 1) + draw;
+            return shared.block(index / 4).word[index % 4];
+        });
+    }
 
-    // The correlated word (place + U) / strata of an element, left-aligned in 64 bits; U in [0, 1)
-    // is the element's word. Rounded down to random_bits it has the distribution of U, exactly, and
-    // the words of the workers lie in different strata [p, p + 1) / strata.
-    APSCOPE_HD std::uint64_t stratified(std::uint64_t word, std::uint64_t element) const {
-        const std::uint64_t high = std::uint64_t{place(element)} << 32 | word >> 32,
+    // The correlated word (place + U) / strata, left-aligned in 64 bits; U in [0, 1) is the
+    // element's word. Rounded down to random_bits it has the distribution of U, exactly, and the
+    // words of the workers lie in different strata [p, p + 1) / strata.
+    APSCOPE_HD std::uint64_t stratified(std::uint64_t word, std::uint32_t at_place) const {
+        const std::uint64_t high = std::uint64_t{at_place} << 32 | word >> 32,
                             low = high % strata << 32 | (word & 0xFFFFFFFF);
         return (high / strata << 32 | low / strata) & ~std::uint64_t{0} << (64 - random_bits);
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <vector>
 
 #include "emulation/draws/philox_words.h"
 
@@ -78,15 +79,22 @@ bool drawn_over_zero(const RandomStream& stream, std::uint64_t first, std::size_
 template <class Word>
 void stratify(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* words) {
     if (stream.strata <= 1) return;
+    const std::size_t draws = stream.strata - 1, group = std::max(std::size_t{1}, 4096 / draws);
+    std::vector<std::uint32_t> drawn(std::min(group, count) * draws);
     for (std::size_t i = 0; i < count; ++i) {
+        if (i % group == 0)
+            random_words(stream.shared_words(), (first + i) * draws,
+                         std::min(group, count - i) * draws, drawn.data());
+        const std::uint32_t place =
+            stream.place_by([own = &drawn[i % group * draws]](std::uint32_t k) { return own[k]; });
         if constexpr (std::is_same_v<Word, double>) {
             const int unused = 64 - stream.random_bits;
             const std::uint64_t word = static_cast<std::uint64_t>(words[i]) << unused;
-            words[i] = static_cast<double>(stream.stratified(word, first + i) >> unused);
+            words[i] = static_cast<double>(stream.stratified(word, place) >> unused);
         } else {
             constexpr int unused = 64 - static_cast<int>(8 * sizeof(Word));
             const std::uint64_t word = std::uint64_t{words[i]} << unused;
-            words[i] = static_cast<Word>(stream.stratified(word, first + i) >> unused);
+            words[i] = static_cast<Word>(stream.stratified(word, place) >> unused);
         }
     }
 }
