@@ -222,7 +222,7 @@ def test_gloo_passes_sums_round_a_ring_from_higher_ranks_to_lower_ones(tmp_path)
         pytest.skip("this PyTorch has no torch.distributed")
     from tests.python.train.jobs import run_ranks
 
-    run_ranks(gloo, 4, tmp_path)
+    run_ranks(gloo, 4, tmp_path, start="spawn")
     found = json.loads((tmp_path / "found").read_text())
     assert found["trees"] == [  # chunk k starts at rank k - 1 and goes down; `ring` goes up
         [0, 2, [[[2, 3], 1], 0]],

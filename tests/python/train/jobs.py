@@ -56,10 +56,13 @@ def _rank(number, function, ranks, folder, arguments):
     os._exit(0)  # gloo's threads can abort a process while Python ends (pytorch issue 190489)
 
 
-def run_ranks(function, ranks, folder, *arguments):
-    """Calls ``function(rank, folder, *arguments)`` in so many gloo processes, which meet in `folder`."""
+def run_ranks(function, ranks, folder, *arguments, start="fork"):
+    """Calls ``function(rank, folder, *arguments)`` in so many gloo processes, which meet in `folder`.
+
+    Forked ones need not import torch again; a process that has computed with it has to spawn them.
+    """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    mp.spawn(_rank, (function, ranks, folder, arguments), nprocs=ranks)
+    mp.start_processes(_rank, (function, ranks, folder, arguments), ranks, start_method=start)
 
 
 #: The command line behind a folder of runs, which kills itself when it calls a function while so
