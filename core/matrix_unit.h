@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "core/bits.h"
+#include "core/exact_sum.h"
 #include "core/host_device.h"
 
 namespace apscope::detail {
@@ -19,6 +20,7 @@ namespace apscope::detail {
 struct MatrixUnit {
     enum class Rule : std::uint8_t {
         aligned,   // NVIDIA's rule, above
+        exact,     // CDNA 1: products and C exactly, rounded once, ties to even
         pairwise,  // CDNA 2: products, and their sums in pairs, then C's, in fp32, ties to even
         cdna3,     // CDNA 3: products aligned without C, then their sum and C rounded down
     };
@@ -139,6 +141,30 @@ APSCOPE_HD float add_aligned_block(const MatrixUnit& unit, const UnitNumber* a, 
     return unit_result(sum, top - unit.fraction, unit.result, unit.nearest, unit.half) + 0.0f;
 }
 
+// CDNA 1's step, of finite operands, at most 4 products. The exact sum is a row of fp64 numbers
+// that do not overlap, smallest first, to which terms are added one by one (Shewchuk, Discrete and
+// Computational Geometry 18, 1997: grow-expansion); its rounding to odd determines the fp32 result.
+APSCOPE_HD float add_exact_block(const UnitNumber* a, const UnitNumber* b, int count, float c) {
+    double parts[5] = {};
+    for (int k = 0; k <= count; ++k) {
+        double sum = static_cast<double>(c);
+        if (k < count) sum = static_cast<double>(a[k].value) * static_cast<double>(b[k].value);
+        for (int i = 0; i < k; ++i) {
+            const double total = sum + parts[i], seen = total - sum;
+            parts[i] = (sum - (total - seen)) + (parts[i] - seen);
+            sum = total;
+        }
+        parts[k] = sum;
+    }
+    double sum = parts[count], rest = 0;
+    for (int i = count - 1; i >= 0 && rest == 0; --i) {
+        const double total = sum + parts[i];
+        rest = parts[i] - (total - sum);
+        sum = total;
+    }
+    return static_cast<float>(add_to_odd(sum, rest)) + 0.0f;
+}
+
 APSCOPE_HD float flush_subnormal(float x) {
     return (bits_cast<std::uint32_t>(x) & 0x7F800000) == 0
                ? bits_cast<float>(bits_cast<std::uint32_t>(x) & 0x80000000)
@@ -212,6 +238,7 @@ APSCOPE_HD float add_block(const MatrixUnit& unit, const UnitNumber* a, const Un
     if ((bits_cast<std::uint64_t>(total) & ~sign_bit<double>) >= infinity_bits<double>)
         return total != total ? bits_cast<float>(std::uint32_t{0x7FFFFFFF})
                               : static_cast<float>(total);
+    if (unit.rule == MatrixUnit::Rule::exact) return add_exact_block(a, b, count, c);
     return limited ? add_cdna3_block(unit, a, b, count, c)
                    : add_aligned_block(unit, a, b, count, c);
 }

@@ -72,6 +72,8 @@ constexpr auto presets = std::to_array<MatrixUnitPreset>({
     {"b200:tf32", "mma or tcgen05", "tf32", fp32_unit(8, 25), published},
     {"b200:fp8", "tcgen05", fp8, fp32_unit(32, 25), source},
     {"b200:fp8_fp16", "tcgen05", fp8, fp16_unit(32, 25), source},
+    {"mi100", "v_mfma fp16", "fp16", amd(Rule::exact, 4), source},
+    {"mi100:bf16", "v_mfma bf16", "bf16", amd(Rule::exact, 2), source},
     {"mi250x", "v_mfma k16 fp16, bf16_1k", half, amd(Rule::pairwise, 4), source},
     {"mi250x:bf16", "v_mfma bf16", "bf16", amd(Rule::pairwise, 2), source},
     {"mi300x", "v_mfma fp16, bf16", half, amd(Rule::cdna3, 8), source},
@@ -81,7 +83,6 @@ constexpr auto presets = std::to_array<MatrixUnitPreset>({
 });
 
 constexpr auto missing = std::to_array<MissingMatrixUnit>({
-    {"mi100", "it adds its products and C exactly and rounds once, a rule that is not built"},
     {"mi350x", "no model of CDNA 4 has been published"},
     {"cdna4", "no model of it has been published"},
     {"tpu", "no model of it has been published"},

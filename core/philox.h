@@ -38,11 +38,13 @@ APSCOPE_HD PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
 // A block has 128 random bits: for 8 elements if an element needs at most 16 bits, for 4 if it
 // needs at most 32, else for 2. Slot j of a block is its j-th run of 16, 32 or 64 bits, least
 // significant word first.
+inline constexpr std::uint32_t place_stage = 5u << 28;  // Stage::place
 struct RandomStream {
     PhiloxKey key;
     std::uint32_t worker;
     std::uint32_t stage_and_hop;  // see stage_and_hop() below
     int random_bits;              // bits per random word, 1 to 64
+    std::uint32_t strata = 1;     // above 1: the number of workers with correlated words
 
     // The number of slots of a block.
     APSCOPE_HD static int slots(int random_bits) {
@@ -72,7 +74,33 @@ struct RandomStream {
     // The random word of an element, left-aligned in 64 bits.
     APSCOPE_HD std::uint64_t at(std::uint64_t element) const {
         const int n = slots(random_bits);
-        return slot(block(element / n), static_cast<int>(element % n));
+        const std::uint64_t word = slot(block(element / n), static_cast<int>(element % n));
+        return strata > 1 ? stratified(word, element) : word;
+    }
+
+    // The place of `worker` in a random permutation of the workers, which all workers draw alike
+    // for an element: k = strata - 1, ..., 1 changes places with a random j <= k (Fisher and
+    // Yates), and only the place of `worker` is followed.
+    APSCOPE_HD std::uint32_t place(std::uint64_t element) const {
+        const RandomStream shared{key, 0, place_stage | (stage_and_hop & 0x0FFFFFFF), 32};
+        std::uint32_t at_place = worker;
+        for (std::uint32_t k = strata - 1; k > 0; --k) {
+            const std::uint64_t index = element * (strata - 1) + k - 1;
+            const std::uint64_t word = shared.block(index / 4).word[index % 4];
+            const auto j = static_cast<std::uint32_t>(word * (k + 1) >> 32);
+            if (at_place == k) at_place = j;
+            else if (at_place == j) at_place = k;
+        }
+        return at_place;
+    }
+
+    // The correlated word (place + U) / strata of an element, left-aligned in 64 bits; U in [0, 1)
+    // is the element's word. Rounded down to random_bits it has the distribution of U, exactly, and
+    // the words of the workers lie in different strata [p, p + 1) / strata.
+    APSCOPE_HD std::uint64_t stratified(std::uint64_t word, std::uint64_t element) const {
+        const std::uint64_t high = std::uint64_t{place(element)} << 32 | word >> 32,
+                            low = high % strata << 32 | (word & 0xFFFFFFFF);
+        return (high / strata << 32 | low / strata) & ~std::uint64_t{0} << (64 - random_bits);
     }
 };
 
@@ -85,7 +113,10 @@ struct StreamWord {
 };
 APSCOPE_HD std::uint64_t random_digits(const StreamWord& word, int index) {
     RandomStream stream = *word.stream;
-    if (index > 0) stream.stage_and_hop = deeper_stage | static_cast<std::uint32_t>(index);
+    if (index > 0) {
+        stream.stage_and_hop = deeper_stage | static_cast<std::uint32_t>(index);
+        stream.strata = 1;  // the first word has the stratum
+    }
     return stream.at(word.element);
 }
 
@@ -96,6 +127,7 @@ enum class Stage : std::uint32_t {
     reduce = 2,    // a hop rounds a partial sum; hops are counted from 0
     deeper = 3,    // further digits, if 64 bits do not decide a rounding
     level = 4,     // the key for the random words of a part of a hierarchy
+    place = 5,     // a permutation of the workers: RandomStream::place()
 };
 APSCOPE_HD std::uint32_t stage_and_hop(Stage stage, std::uint32_t hop) {
     return static_cast<std::uint32_t>(stage) << 28 | hop;

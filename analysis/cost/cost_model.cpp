@@ -51,7 +51,8 @@ CollectiveAlgorithm parse_collective(std::string_view name) {
 
 std::optional<std::pair<CollectiveAlgorithm, int>> collective_of(std::string_view topology) {
     using namespace reductions;
-    if (topology == linear) return {{CollectiveAlgorithm::ring, 1}};
+    if (topology == linear || topology == ring) return {{CollectiveAlgorithm::ring, 1}};
+    if (topology == butterfly) return {{CollectiveAlgorithm::halving, 1}};
     if (topology == vote || topology == code_sum || topology == two_phase)
         return {{CollectiveAlgorithm::shards, 1}};
     if (topology == streams) return {{CollectiveAlgorithm::streams, 1}};

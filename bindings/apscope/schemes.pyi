@@ -52,6 +52,7 @@ __all__ = [
     "Sign",
     "SignVote",
     "Residual",
+    "DynamiQ",
     "FFTSparse",
     "IntegerAllReduce",
     "OkTopk",
@@ -94,6 +95,7 @@ class Unscaled(Scheme):
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "ieee",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -120,6 +122,7 @@ class APS(Scheme):
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "ieee",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -144,6 +147,7 @@ class AdaptiveLossScaling(Scheme):
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "ieee",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -166,6 +170,7 @@ class DeepSpeedLossScaling(Scheme):
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "ieee",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -186,6 +191,7 @@ class DynamicLossScaling(Scheme):
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "ieee",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -205,6 +211,7 @@ class EnhancedLossScaling(Scheme):
         rounding: _Rounding = "stochastic",
         overflow: _Overflow = "ieee",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -220,6 +227,7 @@ class HFP8(Scheme):
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "ieee",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "dlfloat16",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -242,6 +250,7 @@ class LogMaxLossScaling(Scheme):
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "ieee",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -260,6 +269,7 @@ class LossScaling(Scheme):
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "ieee",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -280,6 +290,7 @@ class CurrentScaling(Scheme):
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "saturate",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "fp32",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -299,6 +310,7 @@ class DelayedScaling(Scheme):
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "saturate",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "fp32",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -317,6 +329,7 @@ class FP8AllReduce(Scheme):
         rounding: _Rounding = "ties_to_even",
         overflow: _Overflow = "saturate",
         random_bits: int = 32,
+        correlated: bool = False,
         accumulate: FormatLike = "format",
         hop_rounding: _Rounding | Literal["same"] = "same",
         divide: float | str = "after",
@@ -345,6 +358,7 @@ class MX(Scheme):
         projection: Projection | None = None,
         rounding: _Rounding = "ties_to_even",
         random_bits: int = 32,
+        correlated: bool = False,
     ) -> None: ...
 
 class NVFP4(Scheme):
@@ -361,6 +375,7 @@ class NVFP4(Scheme):
         agree: str = "max",
         bucket: int | str = "none",
         random_bits: int = 32,
+        correlated: bool = False,
     ) -> None: ...
 
 class QuickReduce(Scheme):
@@ -376,7 +391,7 @@ class QuickReduce(Scheme):
     ) -> None: ...
 
 class BitCentering(Scheme):
-    def __init__(self, *, bits: int = 8, mu: float = 0.1, period: int = 10, random_bits: int = 32) -> None: ...
+    def __init__(self, *, bits: int = 8, mu: float = 0.1, period: int = 10, random_bits: int = 32, correlated: bool = False) -> None: ...
 
 class FracTrain(Scheme):
     def __init__(
@@ -387,19 +402,29 @@ class FracTrain(Scheme):
         alpha: float = 0.3,
         least_scale: float = 1e-08,
         random_bits: int = 32,
+        correlated: bool = False,
     ) -> None: ...
 
 class Natural(Scheme):
-    def __init__(self, *, random_bits: int = 32) -> None: ...
+    def __init__(self, *, random_bits: int = 32, correlated: bool = False) -> None: ...
 
 class QSGD(Scheme):
-    def __init__(self, *, levels: int = 7, bucket: int = 512, random_bits: int = 32, norm: str = "l2", code: str = "fixed") -> None: ...
+    def __init__(
+        self,
+        *,
+        levels: int = 7,
+        bucket: int = 512,
+        random_bits: int = 32,
+        correlated: bool = False,
+        norm: str = "l2",
+        code: str = "fixed",
+    ) -> None: ...
 
 class Stochastic(Scheme):
-    def __init__(self, format: FormatLike, *, random_bits: int = 32, overflow: _Overflow = "ieee") -> None: ...
+    def __init__(self, format: FormatLike, *, random_bits: int = 32, correlated: bool = False, overflow: _Overflow = "ieee") -> None: ...
 
 class TernGrad(Scheme):
-    def __init__(self, *, clip: float = 2.5, random_bits: int = 32) -> None: ...
+    def __init__(self, *, clip: float = 2.5, random_bits: int = 32, correlated: bool = False) -> None: ...
 
 class ThreeLC(Scheme):
     def __init__(
@@ -409,6 +434,7 @@ class ThreeLC(Scheme):
         projection: Projection | None = None,
         rounding: _Rounding = "ties_to_even",
         random_bits: int = 32,
+        correlated: bool = False,
     ) -> None: ...
 
 class ZipML(Scheme):
@@ -420,10 +446,11 @@ class ZipML(Scheme):
         method: str = "candidates",
         candidates: int = 512,
         random_bits: int = 32,
+        correlated: bool = False,
     ) -> None: ...
 
 class Birder(Scheme):
-    def __init__(self, *, beta: float = 0.9, amsgrad: bool = False, group: int = 1) -> None: ...
+    def __init__(self, *, beta: float = 0.9, amsgrad: bool = False, group: int = 1, correlated: bool = False) -> None: ...
 
 class Multipoint(Scheme):
     def __init__(self, *, bits: int = 4, points: int = 2, nmse: float = 0, search: int = 16, zero: bool = True) -> None: ...
@@ -440,6 +467,18 @@ class SignVote(Scheme):
 class Residual(Scheme):
     def __init__(self, scheme: Scheme | str, *, points: int = 2, nmse: float = 0) -> None: ...
 
+class DynamiQ(Scheme):
+    def __init__(
+        self,
+        *,
+        widths: str = "shares",
+        budget: int = 5,
+        quantizer: str = "mee",
+        rules: str = "code",
+        topology: str = "ring",
+        correlated: bool = True,
+    ) -> None: ...
+
 class FFTSparse(Scheme):
     def __init__(self, *, keep: float = 0.15, bits: int = 8, mantissa: int = 3, bucket: int = 0) -> None: ...
 
@@ -455,6 +494,7 @@ class IntegerAllReduce(Scheme):
         headroom: str = "workers",
         sum_overflow: str = "wrap",
         random_bits: int = 32,
+        correlated: bool = False,
     ) -> None: ...
 
 class OkTopk(Scheme):
@@ -480,6 +520,7 @@ class THC(Scheme):
         grid: int = 0,
         rotation: int | str = "full",
         signs: str = "step",
+        correlated: bool = False,
     ) -> None: ...
 
 class TopK(Scheme):

@@ -138,12 +138,14 @@ void bind_arithmetic(apscope::python::Module& m) {
             row["instruction"] = preset.instruction;
             row["inputs"] = preset.inputs;
             row["k"] = unit.instruction();
-            // CDNA 2 adds fp32 numbers.
-            row["fraction"] = unit.rule == MatrixUnit::Rule::pairwise ? py::object(py::none())
-                                                                      : py::cast(unit.fraction);
+            // CDNA 1 adds exactly, CDNA 2 fp32 numbers.
+            using Rule = MatrixUnit::Rule;
+            const bool cuts = unit.rule == Rule::aligned || unit.rule == Rule::cdna3;
+            row["fraction"] = cuts ? py::cast(unit.fraction) : py::object(py::none());
             row["result"] = unit.half ? "fp16" : "fp32";
             row["result_bits"] = unit.result;
-            row["c"] = unit.c_last || unit.rule != MatrixUnit::Rule::aligned ? "last" : "term";
+            const bool is_term = unit.rule == Rule::aligned || unit.rule == Rule::exact;
+            row["c"] = unit.c_last || !is_term ? "last" : "term";
             constexpr std::array interleaves = {"none", "mod4", "even_odd"};
             row["interleave"] = interleaves[static_cast<std::size_t>(unit.interleave)];
             row["evidence"] = preset.evidence;

@@ -1,15 +1,18 @@
-"""What FP8 products lose in a matrix unit, beside what they lose in their casts: docs/matrix_units.md.
+"""What FP8 products lose in a matrix unit, in a product and in training: docs/matrix_units.md.
 
-    python -m docs.tools.matrix_units docs/matrix_units.md
+    python -m docs.tools.matrix_units docs/matrix_units.md                       # both tables
+    python -m docs.tools.matrix_units docs/matrix_units.md --section training    # one of them
 
-Every error is the root of the squared error of a product of matrices over the root of its square. A
+Of products: every error is the root of the squared error of a product of matrices over the root of its square. A
 matrix is cast under the power of two that brings its largest magnitude below the format's largest;
 scales are powers of two, so what a unit loses does not depend on them. The exact product is fp64's.
+
+Of training: the tasks, rates and batches of `apscope train`, 300 steps, one worker. A seed draws the
+weights at the start and the examples of every batch; differences are paired by seed.
 """
 
-import argparse
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +20,14 @@ import torch
 from torch import nn
 
 import apscope
-from apscope._training.experiment import TASKS
-from apscope.train import _tasks
-from apscope.train._run import optimizer_of
+from apscope._training.experiment import TASKS, Task
+from apscope._training.verdicts import interval
+from apscope.train import Recipe, Sum, _tasks, recipes
+from apscope.train._run import Run, optimizer_of
 
 from . import page
+from .recipes import trained
+from .training import signed
 
 #: Column -> order of the sums.
 ORDERS = {
@@ -34,6 +40,23 @@ ORDERS = {
 FORMATS = ("e4m3fn", "e5m2")
 LENGTHS = (128, 512, 1024, 4096, 16384)
 STEPS, SEED, ROWS = 100, 0, 64
+
+TRAINED = tuple(
+    replace(TASKS[name][model], steps=300)
+    for name, model in (("digits", "convolutional"), ("characters", "transformer"))
+)
+SEEDS = range(5)
+#: Recipe -> itself with fp32 sums, and the sums that are compared with these.
+RECIPES: dict[str, tuple[Recipe, dict[str, Any]]] = {
+    "`te_current`": (
+        recipes()["te_current"],
+        {"fp32, in order": Sum("fp32")}
+        | {f"`{name}`": name for name in ("h100:fp8,promote=128", "h100:fp8", "ada:fp8")},
+    ),
+    "`deepseek`": (
+        recipes()["deepseek"], {"`h100:fp8,promote=128`": "h100:fp8,promote=128"},
+    ),
+}  # fmt: skip
 
 
 def scaled(x: np.ndarray, name: str) -> tuple[np.ndarray, int]:
@@ -141,13 +164,51 @@ def table() -> list[str]:
     ]  # fmt: skip
 
 
+def ends(task: Task, recipe: Recipe | None, seeds: Sequence[int]) -> np.ndarray:
+    """By seed, the mean training loss of the last tenth of the steps."""
+    losses = [trained(Run(task, "", seed, 1, "ring"), recipe)["loss"] for seed in seeds]
+    last = max(1, task.steps // 10)
+    return np.array(
+        [np.mean(loss[-last:]) if len(loss) == task.steps else np.nan for loss in losses]
+    )
+
+
+def training(
+    tasks: Sequence[Task] = TRAINED,
+    seeds: Sequence[int] = SEEDS,
+    recipes: Mapping[str, tuple[Recipe, dict[str, Any]]] = RECIPES,
+) -> list[str]:
+    """The section of the page: losses with and without the unit.
+
+    A recipe in blocks is not trained with a convolution, whose terms have several scales.
+    """
+    rows = []
+    for task in tasks:
+        rows.append((task.label, "none", "fp32", f"{ends(task, None, seeds).mean():.4g}", "", ""))
+        for title, (recipe, others) in recipes.items():
+            if task.model == "convolutional" and recipe.input.kind == "blocks":
+                continue
+            base = ends(task, recipe, seeds)
+            rows.append((task.label, title, "fp32", f"{base.mean():.4g}", "", ""))
+            for sums, accumulate in others.items():
+                found = ends(task, replace(recipe, accumulate=accumulate), seeds)
+                mean, *low_high = interval(found - base)
+                row = (task.label, title, sums, f"{found.mean():.4g}")
+                rows.append((*row, signed(mean), signed(*low_high)))
+    heads = ("task", "recipe", "sums", "loss, nats", "minus fp32 sums", "95 %")
+    return page.table(heads, rows)
+
+
+SECTIONS = {"errors of products": table, "losses of training": training}
+
+
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("page", type=Path)
-    page.write(parser.parse_args().page, {"errors of products": table()})
+    parser = page.options(__doc__)
+    parser.add_argument("--section", choices=("products", "training"), help="by default both")
+    asked = parser.parse_args()
+    chosen = [name for name in SECTIONS if name.endswith(asked.section or "")]
+    page.write(asked.page, {name: SECTIONS[name]() for name in chosen})
 
 
 if __name__ == "__main__":

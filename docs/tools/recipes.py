@@ -82,18 +82,15 @@ PAIRS = (
 )
 
 
-def train(job: tuple[str, str, int, str]) -> None:
-    """One run into one file."""
-    task, title, seed, place = job
-    run = Run(TASK[task], title, seed, 1, "ring")
-    recipe = variants()[title]
+def trained(run: Run, recipe: Any) -> dict[str, Any]:
+    """The losses of a run with a recipe, the steps left out, and the held-out loss and accuracy."""
     with one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.manual_seed(run.seed)
         data = _tasks.load(run.task.name, run.task.model, run.task.text)
         model = data.model()
         optimizer = optimizer_of(run.task, model)
         quantized = recipe and quantization(
-            quantize_model(model, recipe, optimizer=optimizer, seed=seed, say=None)
+            quantize_model(model, recipe, optimizer=optimizer, seed=run.seed, say=None)
         )
         losses, skipped = [], []
         for step in range(run.task.steps):
@@ -114,13 +111,18 @@ def train(job: tuple[str, str, int, str]) -> None:
         inputs, targets = data.validation
         with torch.no_grad():
             output = model(inputs)
-        told = {
-            "task": task, "title": title, "seed": seed, "loss": losses, "skipped": skipped,
-            "about": data.about,
+        return {
+            "loss": losses, "skipped": skipped, "about": data.about,
             "validation_loss": float(_tasks.loss(output, targets)),
             "accuracy": _tasks.accuracy(output, targets),
         }  # fmt: skip
-    Path(place).write_text(json.dumps(told))
+
+
+def train(job: tuple[str, str, int, str]) -> None:
+    """One run into one file."""
+    task, title, seed, place = job
+    told = trained(Run(TASK[task], title, seed, 1, "ring"), variants()[title])
+    Path(place).write_text(json.dumps({"task": task, "title": title, "seed": seed, **told}))
 
 
 def jobs(folder: Path, only: str | None) -> list[tuple[str, str, int, str]]:

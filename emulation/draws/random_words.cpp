@@ -74,6 +74,23 @@ bool drawn_over_zero(const RandomStream& stream, std::uint64_t first, std::size_
     return true;
 }
 
+// Makes the words of a stream with strata correlated.
+template <class Word>
+void stratify(const RandomStream& stream, std::uint64_t first, std::size_t count, Word* words) {
+    if (stream.strata <= 1) return;
+    for (std::size_t i = 0; i < count; ++i) {
+        if constexpr (std::is_same_v<Word, double>) {
+            const int unused = 64 - stream.random_bits;
+            const std::uint64_t word = static_cast<std::uint64_t>(words[i]) << unused;
+            words[i] = static_cast<double>(stream.stratified(word, first + i) >> unused);
+        } else {
+            constexpr int unused = 64 - static_cast<int>(8 * sizeof(Word));
+            const std::uint64_t word = std::uint64_t{words[i]} << unused;
+            words[i] = static_cast<Word>(stream.stratified(word, first + i) >> unused);
+        }
+    }
+}
+
 }  // namespace
 
 template <class Word>
@@ -90,6 +107,7 @@ void random_words(const RandomStream& stream, std::uint64_t first, std::size_t c
         else if constexpr (sizeof(Word) == 8)
             draw_words<Word, std::uint64_t>(stream, first + begin, n, out + begin, part);
     }
+    stratify(stream, first, count, out);
 }
 
 // Slots of 16 random bits are words, so complete blocks are written directly to `out`.
@@ -112,6 +130,7 @@ void random_words(const RandomStream& stream, std::uint64_t first, std::size_t c
         simd::run<WordsOfSlots<std::uint16_t, std::uint16_t>>(out + head, whole * in_block,
                                                               stream.random_bits, out + head);
     part(head + whole * in_block, count - head - whole * in_block);
+    stratify(stream, first, count, out);
 }
 template void random_words(const RandomStream&, std::uint64_t, std::size_t, std::uint32_t*,
                            const float*);

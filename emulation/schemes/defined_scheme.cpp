@@ -19,7 +19,7 @@ void replace_choice(SchemeParts& scheme, DefinedParts& defined) {
         choice.choose = {};
     }
     if (!defined.select) return;
-    if (choice.draw) choice.draw = [](const TrainingStep&, Parameters&, std::size_t) {};
+    if (choice.draw) choice.draw = common_words;
     choice.select = std::move(defined.select);
     choice.is_constant = false;
 }

@@ -24,6 +24,11 @@ struct SchemeKey {
     std::string_view name, default_value, meaning;
 };
 
+// The key of schemes whose encoding draws; parse_scheme() applies it.
+inline constexpr SchemeKey correlated_key{
+    "correlated", "false",
+    "true: random words of different workers lie in different W-th parts of [0, 1)"};
+
 // The arguments of a scheme in a spec. All functions but text() throw std::invalid_argument, with a
 // message of one sentence, if the value is invalid.
 struct SchemeArguments {

@@ -65,7 +65,8 @@ struct TrainingStep {
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty if not recorded
-    bool packs = false;  // true: messages have their payload, not only its length
+    bool packs = false;       // true: messages have their payload, not only its length
+    bool correlated = false;  // true: words of messages that are added are stratified (philox.h)
     // The length of the tensor's rows, if only a part of the tensor is sent; 0: `shape` gives the
     // length.
     std::size_t row = 0;
@@ -76,8 +77,10 @@ struct TrainingStep {
     int senders() const { return message_count != 0 ? message_count : workers; }
     // The random words of a worker; `hop` distinguishes several draws of one worker.
     RandomStream stream(std::size_t worker, int random_bits, std::uint32_t hop = 0) const {
+        const int added = message_count != 0 ? message_count / 2 : workers;
+        const bool is_added = worker < static_cast<std::size_t>(added);  // not an owner's message
         return {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, hop),
-                random_bits};
+                random_bits, correlated && is_added ? static_cast<std::uint32_t>(added) : 1u};
     }
     // Random words that all workers share, such as the signs of a rotation or a random start.
     RandomStream shared_stream(int random_bits, std::uint32_t hop = 0) const {

@@ -10,6 +10,11 @@ Parameters SchemeChoice::parameters(const Selection& selection, const Lookahead*
 }
 
 void SchemeEncoding::make(const RowPiece& piece, Message& m) const {
+    if (correlated && !piece.step.correlated) {
+        TrainingStep step = piece.step;
+        step.correlated = true;
+        return make({step, piece.theta, piece.measured, piece.place, piece.x, piece.worker}, m);
+    }
     encode ? encode(piece, m) : float_encoder.value().encode(piece, m);
 }
 

@@ -17,6 +17,9 @@ namespace apscope::detail {
 
 struct FloatPhases;
 
+// SchemeChoice::draw of messages that depend on common random words, but on no drawn parameter.
+inline void common_words(const TrainingStep&, Parameters&, std::size_t) {}
+
 struct SchemeChoice {
     // The two functions choose the parameters for all workers: select() from the rows of one tensor
     // at one step, choose() from statistics of all steps and tensors. They may use random words
@@ -114,6 +117,10 @@ struct SchemeEncoding {
     // that is counted per element.
     std::function<std::size_t(std::size_t elements)> tables = {};
 
+    // True if the random words of messages that are added are correlated: those of different
+    // workers are in different W-th parts of [0, 1), so that errors of the sum cancel
+    // (core/philox.h).
+    bool correlated = false;
     bool draws = false,         // messages depend on random words, besides those of the float grid
         sum_draws = false;      // the sum of given messages depends on random words
     bool is_exact_sum = false;  // reduce() gives the sum of the values, up to fp64's rounding

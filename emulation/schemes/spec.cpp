@@ -289,6 +289,17 @@ std::string canonical_spec(const SchemeDefinition& definition, const SchemeArgum
     return spec;
 }
 
+// correlated=true: see SchemeEncoding::correlated. The messages then have common random words.
+void correlate(const std::string& name, SchemeParts& parts) {
+    SchemeEncoding& encoding = parts.encoding;
+    if (!encoding.draws && !(encoding.float_encoder && is_stochastic(encoding.float_encoder->grid)))
+        refuse("scheme '" + name +
+               "' draws no random words for its messages, so correlated=true does not apply to it; "
+               "give rounding=stochastic, or leave correlated out");
+    encoding.correlated = true;
+    if (!parts.choice.draw) parts.choice.draw = common_words;
+}
+
 }  // namespace
 
 Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
@@ -334,6 +345,8 @@ Scheme parse_scheme(std::string_view spec, const MadeSchemes* made) {
 
     Scheme scheme;
     scheme.parts = definition.build(arguments);
+    if (arguments.keys.contains("correlated") && arguments.flag("correlated"))
+        correlate(name, scheme.parts);
     scheme.name = name;
     scheme.spec = canonical_spec(definition, arguments);
     scheme.format = arguments.format ? arguments.format->name() : "";

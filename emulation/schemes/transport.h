@@ -18,8 +18,10 @@ namespace apscope::detail {
 namespace reductions {
 inline constexpr std::string_view gather = "gather", vote = "vote", code_sum = "code_sum",
                                   two_phase = "own:two_phase", linear = "linear",
-                                  streams = "streams";
-inline constexpr std::array own{gather, vote, code_sum, two_phase, linear, streams};
+                                  streams = "streams", ring = "own:ring",
+                                  butterfly = "own:butterfly";
+inline constexpr std::array own{gather, vote,    code_sum, two_phase,
+                                linear, streams, ring,     butterfly};
 }  // namespace reductions
 
 // The value of Transport::agreed_bits if the workers agree on all side information.

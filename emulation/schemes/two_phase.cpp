@@ -274,6 +274,7 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
         if (phases.has_phase2 && std::ranges::count(parts.needs, need) == 0)
             parts.needs.push_back(need);
     parts.choice = {.select = select_alone(phase1)};
+    if (phase1->parts.choice.draw) parts.choice.draw = common_words;
     parts.memory.keeps =
         phase1->parts.keeps_state() || (phases.has_phase2 && phase2->parts.keeps_state());
     // The variance of a sum of messages with common random words is not the sum of their variances.

@@ -69,6 +69,12 @@ TEST(MatrixUnit, InfinitiesAndNaN) {
 }
 
 TEST(MatrixUnit, AmdRules) {
+    // CDNA 1 adds exactly: 2^-30 decides a tie, and what cancels leaves the smallest term.
+    EXPECT_EQ(block("mi100", {1, 0x1p-24f, 0x1p-30f}, 0), 1 + 0x1p-23f);
+    EXPECT_EQ(block("mi100", {1, 0x1p-24f, -0x1p-30f}, 0), 1);
+    EXPECT_EQ(block("mi100", {1, 0x1p-24f}, 0x1p-140f), 1 + 0x1p-23f);
+    EXPECT_EQ(block("mi100", {0x1p15f, -0x1p15f, 0x1p-14f, -0x1p-14f}, 0x1p-149f), 0x1p-149f);
+    EXPECT_FALSE(std::signbit(block("mi100", {-0.0f}, -0.0f)));
     // CDNA 2 adds in pairs: (2^12 + 2^-12) + (-2^12 + 0) rounds 2^-12 away.
     EXPECT_EQ(block("mi250x", {0x1p12f, 0x1p-12f, -0x1p12f, 0}, 0), 0);
     EXPECT_EQ(block("mi250x", {0x1p12f, -0x1p12f, 0x1p-12f, 0}, 0), 0x1p-12f);
@@ -107,10 +113,8 @@ TEST(MatrixUnitOrder, RefusesWithASentence) {
         }
         return "";
     };
-    EXPECT_EQ(sentence("mi100"),
-              "no matrix unit 'mi100': it adds its products and C exactly and rounds once, a rule "
-              "that is not built");
-    for (const char* name : {"cdna4", "tpu", "trainium:fp8", "b200:nvfp4", "mi350x"})
+    EXPECT_EQ(sentence("mi350x"), "no matrix unit 'mi350x': no model of CDNA 4 has been published");
+    for (const char* name : {"cdna4", "tpu", "trainium:fp8", "b200:nvfp4", "mi350x:fp8"})
         EXPECT_TRUE(sentence(name).starts_with("no matrix unit '")) << name;
     EXPECT_TRUE(sentence("h200x").starts_with("unknown matrix unit 'h200x'; use v100, "));
     EXPECT_EQ(sentence("k=16,fraction=25"), "order=unit:k=16,fraction=25 needs the key result");

@@ -2,6 +2,12 @@
 // stream.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <vector>
+
 #include "core/philox.h"
 
 using namespace apscope;
@@ -50,6 +56,53 @@ TEST(RandomStream, AnElementsWordDependsOnItsIndexAlone) {
         const std::uint64_t far = (std::uint64_t{1} << 33) * static_cast<std::uint64_t>(slots);
         EXPECT_NE(stream.at(far), stream.at(0));
     }
+}
+
+TEST(CorrelatedWords, HaveAPlaceEachThatAllWorkersDrawAlike) {
+    for (const std::uint32_t workers : {2u, 3u, 4u, 7u}) {
+        std::map<std::vector<std::uint32_t>, int> permutations;
+        constexpr int elements = 24000;
+        for (std::uint64_t e = 0; e < elements; ++e) {
+            std::vector<std::uint32_t> places, sorted(workers);
+            for (std::uint32_t w = 0; w < workers; ++w)
+                places.push_back(
+                    RandomStream{{7, 9}, w, stage_and_hop(Stage::wire, 0), 8, workers}.place(e));
+            if (workers < 5) ++permutations[places];
+            std::ranges::sort(places);
+            std::iota(sorted.begin(), sorted.end(), 0u);
+            ASSERT_EQ(places, sorted);
+        }
+        if (workers >= 5) continue;
+        const int kinds = workers == 2 ? 2 : workers == 3 ? 6 : 24;
+        ASSERT_EQ(static_cast<int>(permutations.size()), kinds);
+        for (const auto& [places, count] : permutations)
+            EXPECT_NEAR(count, elements / kinds, 5 * std::sqrt(elements / kinds));
+    }
+}
+
+TEST(CorrelatedWords, AreThePlaceAndTheWordDividedByTheNumberOfWorkers) {
+    for (const std::uint32_t workers : {2u, 3u, 5u, 64u, 1000000u}) {
+        for (const int bits : {1, 2, 8, 16, 17, 32, 53, 64}) {
+            for (std::uint64_t e = 0; e < 20; ++e) {
+                const std::uint32_t worker = workers == 1000000u ? 77 : workers - 1;
+                const RandomStream plain{{7, 9}, worker, stage_and_hop(Stage::wire, 2), bits};
+                RandomStream stream = plain;
+                stream.strata = workers;
+                if (workers > 1000 && e > 0) continue;  // a place needs as many draws as workers
+                const unsigned __int128 place = stream.place(e), word = plain.at(e) >> (64 - bits);
+                const auto wanted = static_cast<std::uint64_t>(((place << bits) + word) / workers);
+                ASSERT_EQ(stream.at(e) >> (64 - bits), wanted) << workers << " " << bits;
+            }
+        }
+    }
+}
+
+TEST(CorrelatedWords, OfAnExactRoundingHaveFurtherDigitsOfTheirOwn) {
+    const RandomStream stream{{7, 9}, 3, stage_and_hop(Stage::wire, 0), 64, 5};
+    RandomStream plain = stream;
+    plain.strata = 1;
+    EXPECT_EQ(random_digits(StreamWord{&stream, 11}, 0), stream.at(11));
+    EXPECT_EQ(random_digits(StreamWord{&stream, 11}, 1), random_digits(StreamWord{&plain, 11}, 1));
 }
 
 TEST(ReplayKey, DiffersByTensorStepSeedAndDraw) {

@@ -6,7 +6,7 @@ stage (top four bits) with the hop.
 
 import numpy as np
 
-QUANTIZE, WIRE, REDUCE, DEEPER = 0, 1, 2, 3  #: stages
+QUANTIZE, WIRE, REDUCE, DEEPER, PLACE = 0, 1, 2, 3, 5  #: stages
 EXACT_BITS = 18 * 64  #: digits that decide every fp64 number between two values of any format
 
 
@@ -83,3 +83,27 @@ def random_integers(
         pair = words[(slot // np.uint64(2)).astype(int), columns]
         whole = pair >> np.uint64(16) * (slot % np.uint64(2)) & np.uint64(0xFFFF)
     return (whole >> np.uint64(width - bits)).tolist()
+
+
+def places(key, count: int, workers: int, hop: int = 0) -> np.ndarray:
+    """The places (workers, count) of the workers: Fisher and Yates' shuffle of 0, ..., workers - 1.
+
+    Exchange k of an element, with k from workers - 1 down to 1, has the 32-bit word of index
+    element (workers - 1) + k - 1 at stage PLACE; its place j is that word times k + 1 over 2^32.
+    """
+    elements = np.arange(count)
+    at = np.tile(np.arange(workers)[:, None], (1, count))  # the worker at every place
+    for k in range(workers - 1, 0, -1):
+        words = random_integers(key, elements * (workers - 1) + k - 1, 32, PLACE, 0, hop)
+        j = np.array(words, np.int64) * (k + 1) >> 32
+        at[k], at[j, elements] = at[j, elements], at[k].copy()
+    return np.argsort(at, axis=0)
+
+
+def correlated_integers(
+    key, count: int, bits: int, workers: int, worker: int, hop: int = 0
+) -> list[int]:
+    """The `bits` bits of (place + U) / workers, U in [0, 1) the worker's word of an element."""
+    words = random_integers(key, range(count), bits, WIRE, worker, hop)
+    place = places(key, count, workers, hop)[worker].tolist()
+    return [((p << bits) + word) // workers for p, word in zip(place, words, strict=True)]

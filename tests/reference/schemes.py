@@ -14,7 +14,7 @@ import numpy as np
 
 from .casts import Rounding, cast, exact, moments
 from .formats import FORMATS
-from .random_words import REDUCE, WIRE, random_integers
+from .random_words import REDUCE, WIRE, correlated_integers, random_integers
 from .rounding import Format
 from .statistics import fixed_shape_sum
 
@@ -22,6 +22,7 @@ FLOAT_KEYS = {
     "rounding": "ties_to_even",
     "overflow": "ieee",
     "random_bits": "32",
+    "correlated": "false",
     "accumulate": "format",
     "hop_rounding": "same",
     "divide": "after",
@@ -35,7 +36,7 @@ KEYS = {
     "aps": FLOAT_KEYS
     | {"headroom": "workers", "rule": "ceil", "unit": "tensor", "frozen": "0", "delay": "0"},
     "stochastic": FLOAT_KEYS | {"rounding": "stochastic"},
-    "qsgd": {"levels": "7", "bucket": "512", "random_bits": "32"},
+    "qsgd": {"levels": "7", "bucket": "512", "random_bits": "32", "correlated": "false"},
     "random_k": {"keep": "0.01", "scale": "true"},
 }
 
@@ -226,15 +227,23 @@ def scales(
     return plan
 
 
+def wire_integers(
+    scheme: Scheme, key, shape: tuple[int, int], bits: int, worker: int, hop: int = 0
+) -> list[int]:
+    """The random bits of a worker's row; shape: the number of workers and the row's length."""
+    workers, count = shape
+    if scheme.keys["correlated"] == "true":
+        return correlated_integers(key, count, bits, workers, worker, hop)
+    return random_integers(key, range(count), bits, WIRE, worker, hop)
+
+
 def codes_of(g: np.ndarray, scale: float, scheme: Scheme, key) -> np.ndarray:
     """Codes' values (W, n), before a division."""
     codes = np.empty(g.shape)
     for worker, values in enumerate(g.astype(np.float64)):
         v, r = scale * values, scheme.wire_rounding
         random = (
-            random_integers(key, np.arange(len(v)), r.drawn_bits, WIRE, worker)
-            if r.is_stochastic
-            else None
+            wire_integers(scheme, key, g.shape, r.drawn_bits, worker) if r.is_stochastic else None
         )
         codes[worker] = cast(v, scheme.f, r, random)
     return codes
@@ -268,7 +277,7 @@ def divided(codes: np.ndarray, scheme: Scheme, key) -> np.ndarray:
     r, sent = scheme.wire_rounding, np.empty(codes.shape)
     for worker, values in enumerate(codes):
         random = (
-            random_integers(key, np.arange(len(values)), r.drawn_bits, WIRE, worker, hop=1)
+            wire_integers(scheme, key, codes.shape, r.drawn_bits, worker, hop=1)
             if r.is_stochastic
             else None
         )
@@ -281,7 +290,7 @@ def qsgd_decoded(g: np.ndarray, scheme: Scheme, key) -> tuple[np.ndarray, list, 
     s, bucket, bits = (int(scheme.keys[k]) for k in ("levels", "bucket", "random_bits"))
     y, biases, variances = g.astype(np.float64), [], []
     for worker, values in enumerate(g.astype(np.float64)):
-        random = random_integers(key, np.arange(len(values)), bits, WIRE, worker)
+        random = wire_integers(scheme, key, g.shape, bits, worker)
         bias, variance = [], []
         for start in range(0, len(values), bucket):
             part = values[start : start + bucket]

@@ -10,7 +10,9 @@ import pytest
 from apscope._core import student_t
 
 #: Section 14: a reduction that a scheme has of its own.
-OWN_REDUCTIONS = ("gather", "vote", "code_sum", "own:two_phase", "linear", "streams")
+OWN_REDUCTIONS = (
+    "gather", "vote", "code_sum", "own:two_phase", "linear", "streams", "own:ring", "own:butterfly",
+)  # fmt: skip
 #: The parts of a squared error: section 3.
 PARTS = tuple(
     f"split_{part}"

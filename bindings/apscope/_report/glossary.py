@@ -54,10 +54,10 @@ WORDS = {
     ", ".join(
         t for t in topologies() if t != "exact" and "+" not in t
     ): "orders in which the workers' values are added, each addition rounded to the format",
-    "gather, vote, code_sum, own:two_phase, linear, streams": "reductions that belong to a scheme: every worker "
+    "gather, vote, code_sum, own:two_phase, linear, streams, own:ring, own:butterfly": "reductions that belong to a scheme: every worker "
     "receives all codes and adds in fp32; the sign of "
     "the majority; integer codes added; the sum "
-    "encoded a second time; factors added; sparse streams added",
+    "encoded a second time; factors added; sparse streams added; sums encoded at every hop",
     "rule=ceil, rule=tight": "how the power of two is computed from the largest value: APS's rule, "
     "which leaves room for every sum, or the largest scale that just fits",
     "baseline": "fp32, bf16 and fp16 without a scale",

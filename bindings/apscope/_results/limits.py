@@ -16,7 +16,7 @@ from .._rate_limit.known import Known, known_limits
 #: what it receives of it. Each value is sent once in each, so 32 `volume` is the bits per value.
 EVEN = (
     "ring", "butterfly", "nccl:ring", "nccl:symmetric", "fp32_accumulate", "two_phase",
-    "own:two_phase", "torch:two_shot",
+    "own:two_phase", "own:ring", "own:butterfly", "torch:two_shot",
 )  # fmt: skip
 #: The same with other bits in the second phase: 32 `volume` is their mean.
 UNEVEN = ("code_sum", "vote")

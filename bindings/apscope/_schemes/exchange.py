@@ -25,7 +25,7 @@ class Exchange:
     sent: np.ndarray  #: (workers, ...): the decoded message of each worker
     reduced: np.ndarray  #: (...): the sum over the workers (never divided)
     #: the topology, or the scheme's own reduction: gather, vote, code_sum, own:two_phase, linear,
-    #: streams
+    #: streams, own:ring, own:butterfly
     reduction: str
     payload: list[bytes]  #: each worker's packed codes
     payload_bits: list[int]  #: their lengths; a payload's last byte may have unused bits

@@ -71,6 +71,8 @@ def reduction(topology: str) -> str:
     return {
         "two_phase": "two phases",
         "own:two_phase": "its own two phases",
+        "own:ring": "its own ring",
+        "own:butterfly": "its own butterfly",
         "gather": "gathered",
         "code_sum": "codes added",
         "streams": "sparse streams added",

@@ -139,8 +139,8 @@ SchemeDefinition birder_definition() {
         .needs = "gradients of consecutive steps",
         .keys = {{"beta", "0.9", "factor of both averages, from 0 to below 1"},
                  {"amsgrad", "false", "true: the mean magnitude never falls"},
-                 {"group", "1",
-                  "workers per node, whose ratios are averaged before the first bit"}},
+                 {"group", "1", "workers per node, whose ratios are averaged before the first bit"},
+                 correlated_key},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
             const auto beta = static_cast<float>(arguments.fraction("beta"));
             const bool amsgrad = arguments.flag("amsgrad");

@@ -39,7 +39,8 @@ SchemeDefinition mx_definition() {
                   "a block with an infinity or NaN: apart, torchao, torchao_0.18, "
                   "transformer_engine, or format"},
                  {"rounding", "ties_to_even", "how an element is rounded"},
-                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
+                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"},
+                 correlated_key},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
             std::string name = arguments.text("block_format");
             std::replace(name.begin(), name.end(), '/', ',');

@@ -227,7 +227,8 @@ SchemeDefinition nvfp4_definition() {
                      {"four_over_six", "false", "mse or mae: each block may map its amax to 4"},
                      {"agree", "max", "the tensor's amax: max over the workers, or local"},
                      bucket_key(),
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 64"},
+                     correlated_key},
             .build = parts_of};
 }
 

@@ -14,6 +14,7 @@ std::vector<SchemeKey> float_keys(std::vector<SchemeKey> keys, const FloatDefaul
     keys.push_back({"overflow", defaults.overflow,
                     "the result of overflow: ieee, saturate, propagate, infinity or nan"});
     keys.push_back({"random_bits", "32", "random bits of stochastic rounding, 1 to 64"});
+    keys.push_back(correlated_key);
     keys.push_back({"accumulate", defaults.accumulate,
                     "format of partial sums: format, a format's name, fp32 or exact"});
     keys.push_back(

@@ -157,7 +157,8 @@ SchemeDefinition bit_centering_definition() {
             .keys = {{"bits", "8", "bits of an offset, 2 to 16"},
                      {"mu", "0.1", "the range of offsets is the centre's l2 norm over mu"},
                      {"period", "10", "steps from one centre, sent in fp32, to the next"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"},
+                     correlated_key},
             .build = parts_of};
 }
 

@@ -123,7 +123,8 @@ SchemeDefinition fractrain_definition() {
                  {"epsilon", "0.05", "losses closer than this share of the first ones' mean stall"},
                  {"alpha", "0.3", "factor on epsilon at the first and second turning point"},
                  {"least_scale", "1e-8", "the minimum distance of two codes"},
-                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+                 {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"},
+                 correlated_key},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
             const std::vector<int> widths = schedule(arguments.text("bits"));
             const double epsilon = arguments.number("epsilon", 0.0),

@@ -19,7 +19,8 @@ SchemeDefinition natural_definition() {
         .source =
             "Horvath et al., Natural Compression for Distributed Deep Learning (arXiv:1905.10988)",
         .needs = "gradients",
-        .keys = {{"random_bits", "32", "random bits of stochastic rounding, 1 to 64"}},
+        .keys = {{"random_bits", "32", "random bits of stochastic rounding, 1 to 64"},
+                 correlated_key},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
             return gathered_scheme(arguments, make_format(8, 0), Overflow::ieee);
         }};

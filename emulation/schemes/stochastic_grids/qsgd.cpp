@@ -56,6 +56,7 @@ SchemeDefinition qsgd_definition() {
             {{"levels", "7", "levels on each side of zero"},
              {"bucket", "512", "consecutive elements that share a norm"},
              {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"},
+             correlated_key,
              {"norm", "l2", "a bucket's norm: l2 or max"},
              {"code", "fixed",
               "bits of a level: fixed, or sparse in Elias' codes: elias (omega), gamma, delta"}},

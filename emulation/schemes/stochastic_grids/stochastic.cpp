@@ -15,6 +15,7 @@ SchemeDefinition stochastic_definition() {
         .needs = "gradients",
         .takes_format = true,
         .keys = {{"random_bits", "32", "random bits of stochastic rounding, 1 to 64"},
+                 correlated_key,
                  {"overflow", "ieee",
                   "the result of overflow: ieee, saturate, propagate, infinity or nan"}},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {

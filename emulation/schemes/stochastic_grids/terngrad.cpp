@@ -99,7 +99,8 @@ SchemeDefinition terngrad_definition() {
             .source = "Wen et al., TernGrad, NIPS 2017 (arXiv:1705.07878)",
             .needs = "gradients",
             .keys = {{"clip", "2.5", "standard deviations beyond which a worker clips, 0: none"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"},
+                     correlated_key},
             .build = parts_of};
 }
 

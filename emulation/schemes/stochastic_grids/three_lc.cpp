@@ -78,7 +78,8 @@ SchemeDefinition three_lc_definition() {
             .needs = "gradients",
             .keys = {{"sparsity", "1", "the scale over the largest magnitude, 1 to 1.999"},
                      {"rounding", "ties_to_even", "ties_to_even or stochastic"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"},
+                     correlated_key},
             .build = parts_of};
 }
 

@@ -101,7 +101,8 @@ SchemeDefinition zipml_definition() {
                       "search of the levels: exact, fast (as good) or candidates"},
                      {"candidates", "512",
                       "values that levels are chosen from, with method=candidates"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"},
+                     correlated_key},
             .build = parts_of};
 }
 

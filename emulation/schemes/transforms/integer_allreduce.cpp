@@ -224,7 +224,8 @@ SchemeDefinition integer_allreduce_definition() {
                      {"sum_overflow", "wrap",
                       "a sum beyond its bits: wrap (two's complement) or saturate (after every "
                       "addition, in rank order)"},
-                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"}},
+                     {"random_bits", "32", "random bits of stochastic rounding, 1 to 53"},
+                     correlated_key},
             .build = parts_of};
 }
 

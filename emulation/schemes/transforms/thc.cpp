@@ -305,7 +305,8 @@ SchemeDefinition thc_definition() {
                   "length of the Hadamard transform: full, or a power of two, 1024 in the authors' "
                   "code"},
                  {"signs", "step",
-                  "signs of the rotation: drawn for each tensor at each step (step), or constant"}},
+                  "signs of the rotation: drawn for each tensor at each step (step), or constant"},
+                 correlated_key},
         .build = [](const SchemeArguments& arguments) -> SchemeParts {
             const Thc thc = thc_of(arguments);
             const int bits = thc.bits, g = thc.points.g;

@@ -39,7 +39,9 @@ template <class Word, class Wanted>
 void expect_words(int most_bits, Wanted&& wanted) {
     constexpr std::size_t most = 4 * random_group + 40;
     for (int bits = 1; bits <= most_bits; ++bits) {
-        const RandomStream stream{{1, 2}, 3, stage_and_hop(Stage::wire, 0), bits};
+        // Every third number of bits is that of correlated words.
+        const RandomStream stream{
+            {1, 2}, 3, stage_and_hop(Stage::wire, 0), bits, bits % 3 == 0 ? 5u : 1u};
         std::vector<Word> one_by_one(most + 16), words(most);
         for (std::size_t e = 0; e < one_by_one.size(); ++e)
             one_by_one[e] = wanted(stream.at(e), bits);

@@ -114,6 +114,8 @@ def test_which_limit_a_reduction_has():
         ("error_feedback(top_k)", "reduce_scatter"): known._of_sum.up.at(10.0),
         ("ok_topk", "own:two_phase"): known._of_sum.divided(5.0)[0],
         ("sparcml", "streams"): math.nan,
+        ("dynamiq", "own:ring"): known.over_noise(4.0),
+        ("dynamiq:topology=butterfly", "own:butterfly"): known.over_noise(4.0),
         ("aps:e4m3fn", "double_tree"): math.nan,
         ("powersgd", "linear"): math.nan,
         ("mx", "gather"): math.nan,

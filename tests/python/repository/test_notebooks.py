@@ -28,8 +28,8 @@ def code_of(notebook) -> list[str]:
     return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def test_there_are_twelve_and_they_are_numbered():
-    assert [path.name[:3] for path in NOTEBOOKS] == [f"{i:02d}_" for i in range(1, 13)]
+def test_there_are_thirteen_and_they_are_numbered():
+    assert [path.name[:3] for path in NOTEBOOKS] == [f"{i:02d}_" for i in range(1, 14)]
 
 
 @every

@@ -108,7 +108,7 @@ def test_what_it_says_of_the_tool():
     modes = _core.rounding_modes()
     assert len(modes) == 13 and "thirteen rounding modes" in README
     named = len(list((ROOT / "notebooks").glob("*.ipynb")))
-    assert named == 12 and "[twelve notebooks](docs/tour.md#notebooks)" in README
+    assert named == 13 and "[thirteen notebooks](docs/tour.md#notebooks)" in README
     assert 'requires-python = ">=3.11"' in (ROOT / "pyproject.toml").read_text()
     assert "Python 3.11 or later" in README
     assert "VERSION 3.25" in (ROOT / "CMakeLists.txt").read_text() and "CMake 3.25" in README

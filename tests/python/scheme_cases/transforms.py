@@ -31,6 +31,12 @@ CASES: list[Case] = [
     Case("thc", order=False, homogeneous=True),
     Case("thc:bits=2,granularity=20", order=False, homogeneous=True),
     Case("thc:table=symmetric,grid=1001,rotation=16,signs=constant", order=False, homogeneous=True),
+    Case("dynamiq", order=False, scaled=False),
+    Case(
+        "dynamiq:widths=dynamic,quantizer=aee,rules=paper,correlated=false",
+        order=False,
+        scaled=False,
+    ),
     Case("integer_allreduce"),
     Case("integer_allreduce:bits=8,chunk=7,rounding=stochastic", order=False),
     Case("integer_allreduce:bits=8,chunk=16,scale=real", homogeneous=True),

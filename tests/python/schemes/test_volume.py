@@ -141,6 +141,9 @@ OWN = {  # topology, and bytes that a rank sends
     "ok_topk": ("own:two_phase", 7 / 4 * 4 * N),
     # All elements: a stream of N to the nearest, then halves and quarters there and back.
     "sparcml:keep=1": ("streams", 4 + 4 * N + 2 * 3 / 4 * 4 * N),
+    # 25 super-groups, of which 8 have 8 bits and 5 have 2; 4 bytes of statistics each.
+    "dynamiq": ("own:ring", 7 / 4 * (8 * 274 + 12 * 146 + 5 * 82 + 25 * 4)),
+    "dynamiq:widths=four,topology=butterfly": ("own:butterfly", 7 / 4 * 25 * (146 + 4)),
     "fp8_two_shot:e4m3fn": ("own:two_phase", 7 / 4 * N + 7 * 8),
     "fp8_two_shot:e4m3fn,group=256": ("own:two_phase", 7 / 4 * (N + 4 * N / 256)),
     "quickreduce:int8": ("own:two_phase", 7 / 4 * 8.5 * PADDED / 8),

@@ -9,7 +9,7 @@ import torch
 
 from ..._arrays import sums
 from .products import Convolution, Linear, Matmul, Through
-from .scaled import Operand, Scaled, add_chains, as_scaled, values_of
+from .scaled import Operand, add_chains, of_elements, values_of
 from .specs import Cast, Sum
 from .uses import Clock, Use, Words
 
@@ -70,9 +70,16 @@ class Adder:
             result: torch.Tensor = sums.matmul(x.detach(), y.detach(), s.format, order=order)
             return result
 
-        if isinstance(a, Scaled) or isinstance(b, Scaled):
-            return add_chains(as_scaled(a), as_scaled(b), s.promote, product)
-        return product(a, b)
+        return of_elements(lambda a, b: add_chains(a, b, s.promote, product), a, b)
+
+    def of_images(
+        self, product: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], a: Operand, b: Operand
+    ) -> torch.Tensor:
+        """A convolution's product: of the elements of a matrix unit, or of the values."""
+        s = self.sums[self._clock.phase]
+        if s is None or not s.unit:
+            return product(values_of(a), values_of(b))
+        return of_elements(lambda a, b: product(a.elements, b.elements), a, b)
 
     def sum(self, rows: torch.Tensor, *, training: bool) -> torch.Tensor:
         """The sum over the first axis, in the product's format and order."""
@@ -134,12 +141,14 @@ class Part:
             if use.role.rpartition(".")[2] not in ("input", "weight", "grad_output"):
                 continue
             for cast in filter(None, use.casts):
-                if cast.kind == "scheme" or (cast.kind == "blocks" and cast.format.tensor_scale):
+                try:
+                    _ = cast.elements
+                except ValueError:
                     raise ValueError(
                         f"{self.name}, {use.role}: the values of {cast} are not elements of a "
-                        "format times a power of two, which a matrix unit needs; give a float "
-                        "format, or a block format without a tensor scale"
-                    )
+                        "float format with scales, which a matrix unit needs; give a float format, "
+                        "a block format, or a scheme of a float format"
+                    ) from None
             use.apart = True
 
     @property

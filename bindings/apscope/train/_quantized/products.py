@@ -129,7 +129,8 @@ class Convolution(torch.autograd.Function):
         xq = _of_groups(part.forward_input, x, groups, 1, train)
         wq = part.forward_weight(w, 1, (0, 1), training=train)
         place = ctx.place = stride, padding, dilation, groups
-        y = _forward(part.forward_sum, xq, wq, place, train)
+        adder = part.forward_sum
+        y = adder.of_images(lambda x, w: _forward(adder, x, w, place, train), xq, wq)
         if bias is not None:
             y = y + bias[:, None, None]
         ctx.part, ctx.has_bias = part, bias is not None
@@ -143,7 +144,8 @@ class Convolution(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> tuple[Any, ...]:
         part, train, place = ctx.part, ctx.train, ctx.place
-        x, w = map(values_of, saved(ctx))
+        x, w = saved(ctx)
+        like_x, like_w = values_of(x), values_of(w)
         m = (0, 1)
         groups = place[3]
         _, for_x, for_w, for_bias, *_ = ctx.needs_input_grad
@@ -152,16 +154,24 @@ class Convolution(torch.autograd.Function):
             gq = _of_groups(part.input_gradient_grad, g, groups, 1, train)
             wq = w
             if not part.shares_weight:
-                grouped = w.reshape(groups, -1, *w.shape[1:])
+                grouped = w.reshape(groups, -1, *like_w.shape[1:])
                 wq = part.input_gradient_weight(grouped, 1, (1, 2), training=train)
-                wq = wq.reshape(w.shape)
-            dx = _input_gradient(part.input_gradient_sum, gq, x, wq, place, train)
+                wq = wq.reshape(like_w.shape)
+            dx = part.input_gradient_sum.of_images(
+                lambda g, w: _input_gradient(part.input_gradient_sum, g, like_x, w, place, train),
+                gq,
+                wq,
+            )
             dx = part.grad_input(dx, 1, m, training=train)
         if for_w:
             if gq is None or not part.shares_grad:
                 gq = part.weight_gradient_grad(g, 0, m, training=train)
             xq = x if part.shares_input else part.weight_gradient_input(x, 0, m, training=train)
-            dw = _weight_gradient(part.weight_gradient_sum, gq, xq, w, place, train)
+            dw = part.weight_gradient_sum.of_images(
+                lambda g, x: _weight_gradient(part.weight_gradient_sum, g, x, like_w, place, train),
+                gq,
+                xq,
+            )
             dw = part.grad_weight(dw, 1, m, training=train)
         if ctx.has_bias and for_bias:
             rows = g.transpose(0, 1).flatten(1).T

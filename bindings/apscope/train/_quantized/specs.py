@@ -113,7 +113,15 @@ class Cast:
 
     @property
     def elements(self) -> FloatFormat:
-        """The format of its elements; not of a scheme."""
+        """The format of its elements; of a scheme, of its codes.
+
+        Raises
+        ------
+        ValueError
+            The codes of a scheme are not those of a float format.
+        """
+        if self.kind == "scheme":
+            return FloatFormat(self.format.grid)
         return self.format.element if self.kind == "blocks" else self.format
 
     @property
@@ -192,9 +200,14 @@ class Sum:
 
     Notes
     -----
-    With an order ``unit:NAME`` (`apscope.units`) operands are the elements of float or block
-    formats. Blocks need ``promote=N``: each chain of N terms of the sum has one scale of either
-    operand, its result is multiplied by both scales, and the chains are added in fp32. The gradient
+    With an order ``unit:NAME`` (`apscope.units`) operands are the elements of float formats, of
+    block formats, or of schemes with one scale for a tensor (``current_scaling:e4m3fn``). Blocks
+    need ``promote=N``: each chain of N terms of the sum has one scale of either operand, its result
+    is multiplied by the product of both scales, and the chains are added in fp32. What a tensor is
+    divided by, the scale S of a scheme or of a block format with a tensor scale, comes after the
+    sum: this is multiplied by fl32(fl32(1/S) fl32(1/S')), in fp32. Transformer Engine computes both
+    quotients so; which product is rounded first is known of its NVFP4 alone, not of cuBLASLt, which
+    gets both. The gradient
     of a bias, which is not a product, is then added up in fp32, row by row.
     """
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from ..._core import BlockFormat
+from .scaled import Scaled
 
 #: The transform's length.
 HADAMARD = 16
@@ -48,7 +49,7 @@ def in_tiles(
 ) -> Any:
     """`run` on a tensor whose last axis has one tile each, row by row; edges are filled with zeros.
 
-    It gives a tensor of this shape, or a named tuple of such tensors, whose type is kept.
+    It gives a tensor of this shape, or a `Scaled` of such tensors.
 
     Tiles are ordered by the other axes, then by tile row and tile column; random words by place
     in that order.
@@ -65,4 +66,4 @@ def in_tiles(
         return y[..., :rows, :columns].movedim((-2, -1), matrix)
 
     done = run(parts.reshape(-1, p * q).contiguous())
-    return in_place(done) if isinstance(done, torch.Tensor) else type(done)(*map(in_place, done))
+    return done.map(in_place) if isinstance(done, Scaled) else in_place(done)

@@ -19,7 +19,7 @@ from ..._text import count_of
 from ...torch._states import check_state
 from ...torch._weights import STOCHASTIC_NORMAL, stochastic_normal
 from .._exchanger import STATE, Exchanger
-from .scaled import Operand, scaled_blocks, values_of
+from .scaled import Operand, scaled_blocks, scaled_message, values_of
 from .specs import Cast
 from .transforms import hadamard, in_tiles, with_block
 
@@ -78,7 +78,7 @@ class Use:
 
     def __init__(self, name: str, role: str, casts: Sequence[Cast | None], clock: Clock) -> None:
         self.name, self.role, self.casts, self.clock = name, role, list(casts), clock
-        self.apart = False  #: Whether a block format's elements and scales are returned apart.
+        self.apart = False  #: Whether elements and scales are returned apart.
         self._words = Words(clock, f"{name}|{role}")
         self._projections = [c and c.kind != "scheme" and c.projection for c in casts]
         self._memory: dict[int, tuple[int, Exchanger]] = {}  # phase -> size, memory
@@ -137,17 +137,27 @@ class Use:
             y = in_tiles(x, cast.tile, matrix, lambda t: cast_blocks(t, block, **how))
         return y
 
-    def _exchanged(self, cast: Cast, x: torch.Tensor, axis: int, training: bool) -> torch.Tensor:
+    def _exchanged(self, cast: Cast, x: torch.Tensor, axis: int, training: bool) -> Operand:
         """The scheme's decoded result, with one worker, of the tensor with the sum's axis last."""
         moved = x.movedim(axis, -1)
         row = moved.reshape(1, -1).contiguous()
         memory = self._memory_of(cast, row.shape[1])
-        before = None if training and not self.clock.dry else memory.state_dict()
+        moves = training and not self.clock.dry
+        before = {} if moves and not self.apart else memory.state_dict()
         out = torch.empty(row.shape[1])
         memory.run([row], [out])
-        if before is not None:
+        if not moves:
             memory.load_state_dict(before)
-        return out.reshape(moved.shape).movedim(-1, axis)
+
+        def placed(y: torch.Tensor) -> torch.Tensor:
+            return y.reshape(moved.shape).movedim(-1, axis)
+
+        if not self.apart:
+            return placed(out)
+        try:
+            return scaled_message(row[0], out, cast.format, cast.elements, before).map(placed)
+        except ValueError as error:
+            raise ValueError(f"{self.name}, {self.role}: {error}") from None
 
     def _memory_of(self, cast: Cast, size: int) -> Exchanger:
         """The scheme's memory in this phase, for a tensor of this size."""
