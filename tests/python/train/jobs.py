@@ -56,13 +56,13 @@ def _rank(number, function, ranks, folder, arguments):
     os._exit(0)  # gloo's threads can abort a process while Python ends (pytorch issue 190489)
 
 
-def run_ranks(function, ranks, folder, *arguments, start="fork"):
+def run_ranks(function, ranks, folder, *arguments):
     """Calls ``function(rank, folder, *arguments)`` in so many gloo processes, which meet in `folder`.
 
-    Forked ones need not import torch again; a process that has computed with it has to spawn them.
+    They are forked and need not import torch again: of a process that has not computed with it.
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    mp.start_processes(_rank, (function, ranks, folder, arguments), ranks, start_method=start)
+    mp.start_processes(_rank, (function, ranks, folder, arguments), ranks, start_method="fork")
 
 
 #: The command line behind a folder of runs, which kills itself when it calls a function while so
