@@ -112,8 +112,10 @@ test-cpp: .stamps/all-fp32
 	@ctest --test-dir $(BUILD) --parallel $(JOBS) --output-on-failure --no-tests=error --exclude-regex AllFp32 \
 	   | tee $(LOGS)/cpp | grep -v '  Passed  \|  Start '
 
+# Hundreds of processes import the package: its modules are compiled once, even where the
+# environment forbids to keep what is compiled.
 test-python: .stamps/tests-built
-	@$(VENV)/python -m pytest -q --numprocesses $(JOBS) --dist worksteal --durations=5 tests | tee $(LOGS)/python
+	@PYTHONDONTWRITEBYTECODE= $(VENV)/python -m pytest -q --numprocesses $(JOBS) --dist worksteal --durations=5 tests | tee $(LOGS)/python
 
 # ---- Lint and packages ------------------------------------------------------------------------
 

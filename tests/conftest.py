@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parents[1]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test of a listed file, or of a file in a listed folder."""
     lines = (ROOT / ".ci/sanitized/tests.txt").read_text().splitlines()
-    quick = [ROOT / line for line in lines if not line.startswith("#")]
+    listed = {ROOT / line for line in lines if not line.startswith("#")}
+    quick = {path: not listed.isdisjoint([path, *path.parents]) for path in {i.path for i in items}}
     for item in items:
-        if any(item.path.is_relative_to(listed) for listed in quick):
+        if quick[item.path]:
             item.add_marker("quick")

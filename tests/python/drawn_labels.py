@@ -32,7 +32,6 @@ _NEAR, _CONTRAST = 1.5, 3.0
 
 def faults(figure: Figure) -> list[str]:
     """Every text outside the figure, over another or faint, and every mark outside its axes."""
-    figure.canvas.draw()  # the layout
     drawn: list[tuple[str, np.ndarray, Any]] = []
     renderer = figure.canvas.get_renderer()
 

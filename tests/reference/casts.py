@@ -7,6 +7,7 @@ array, `neighbours` brackets a magnitude. `rounding.py` says the same of one inp
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -88,6 +89,7 @@ class Limits:
     smallest_normal: int  #: what underflow rules compare with; 0 if there is none
 
     @staticmethod
+    @functools.cache
     def of(f: Format) -> Limits:
         emin = 1 - f.bias if f.subnormals else -f.bias
         subnormal = emin if f.subnormal_exponent is None else f.subnormal_exponent

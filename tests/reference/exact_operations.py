@@ -6,6 +6,7 @@ has a sign. Only roots may be irrational: such a root is replaced by a fraction 
 multiples of 2^-800, of which nothing that a rounding compares with lies strictly between.
 """
 
+import functools
 import math
 from fractions import Fraction
 
@@ -105,6 +106,11 @@ def operate(
     return rounded(apply(op, r.mode, a, b, c), f, r, word)
 
 
+@functools.cache
+def _word(seed: int, element: int, bits: int, stage: int, hop: int) -> int:
+    return random_integers(words_of(seed), [element], bits, stage, hop=hop)[0]
+
+
 class OrderedSum:
     """One element of a sum's result: terms in, a number out."""
 
@@ -128,11 +134,8 @@ class OrderedSum:
         )
 
     def word(self, stage: int, hop: int) -> int | None:
-        return (
-            random_integers(words_of(self.seed), [self.element], self.r.bits, stage, hop=hop)[0]
-            if self.r.is_stochastic
-            else None
-        )
+        r = self.r
+        return _word(self.seed, self.element, r.bits, stage, hop) if r.is_stochastic else None
 
     def number(self, term: Term) -> Exact:
         """A term as an operation of the accumulator takes it."""

@@ -1,5 +1,6 @@
 """A replay, row by row: the correct results of `apscope.replay` for given gradients."""
 
+import functools
 from fractions import Fraction
 
 import numpy as np
@@ -11,7 +12,7 @@ from .formats import FORMATS
 from .noise import COLUMNS, noise_of, over_noise
 from .random_words import REDUCE, random_integers, replay_key
 from .rounding import Format
-from .schemes import Scheme, codes_of, divided, encode_floats, qsgd_decoded, scales, units
+from .schemes import Scheme, codes_of, divided, moments_of, qsgd_decoded, scales, units
 from .statistics import SPLIT, max_ulp, of_the_reference, reduced_split, statistics, wire_split
 from .topologies import rank_order_sum, reduce, volumes
 
@@ -157,25 +158,46 @@ def tensor_rows(
     reference = rank_order_sum(x) / divisor
 
     if scheme.name == "qsgd":
-        decoded, bias, variance = qsgd_decoded(g, scheme, key)
-        codes, risky, unit, divides = None, False, Fraction(1), False
+        decoded, *moments = qsgd_decoded(g, scheme, key)
+        codes, unit, divides = None, Fraction(1), False
     else:
-        codes, bias, variance, risky = encode_floats(g, scale, scheme, key)
+        codes = codes_of(g, scale, scheme, key)
         sent, before = divided(codes, scheme, key), scheme.divisors(workers)[0]
         decoded, unit = sent * before / scale, Fraction(scale)
         divides = scheme.divisors(workers) != (1.0, 1.0)
-    bias = [[b / unit for b in row] for row in bias]
-    variance = [[v / unit**2 for v in row] for row in variance]
     drawn = scheme.name == "qsgd" or scheme.wire_rounding.is_stochastic
-    finite_x = bool(np.isfinite(x).all())
 
-    def expected(row, bias, variance, counted, known: bool, draws: bool):
+    @functools.cache
+    def wire_moments():
+        """The workers' biases and variances; None where some draw may not be finite."""
+        if not np.isfinite(x).all():
+            return None
+        bias, variance, risky = (
+            (*moments, False) if codes is None else moments_of(codes, g, scale, scheme)
+        )
+        if risky:
+            return None
+        return (
+            [[b / unit for b in row] for row in bias],
+            [[v / unit**2 for v in row] for row in variance],
+        )
+
+    @functools.cache
+    def sum_moments():
+        """Those of the elements' exact sums."""
+        return wire_moments() and tuple(
+            summed(m, d) for m, d in zip(wire_moments(), (divisor, divisor**2))
+        )
+
+    def expected(row, moments, counted, draws: bool):
+        """moments(): of the row's elements, which only a draw needs; None: not known."""
         if not draws:  # nothing is drawn
             row["expected_bias"], row["expected_variance"] = (
                 row["bias"],
                 None if row["bias"] is None else 0.0,
             )
-        elif known and not divides:  # of two draws in a row: not known
+        elif not divides and (found := moments()):  # of two draws in a row: not known
+            bias, variance = found
             size = float(np.abs(x[np.isfinite(x)]).mean()) * (
                 workers / divisor if row["stage"] == "reduced" else 1
             )
@@ -206,7 +228,7 @@ def tensor_rows(
     ]
     rows[0] |= dict.fromkeys(SPLIT) if saturated is None else wire_split(x, decoded, saturated)
     counted = np.isfinite(x) & np.isfinite(decoded)
-    expected(rows[0], flat(bias), flat(variance), counted, not risky and finite_x, drawn)
+    expected(rows[0], lambda: wire_moments() and tuple(map(flat, wire_moments())), counted, drawn)
 
     def split(y):
         return (
@@ -218,20 +240,13 @@ def tensor_rows(
     y = exact = rank_order_sum(decoded) / divisor
     exact_row = reduced_row("exact", y)
     counted = np.isfinite(reference) & np.isfinite(y)
-    expected(
-        exact_row,
-        summed(bias, divisor),
-        summed(variance, divisor**2),
-        counted,
-        not risky and finite_x,
-        drawn,
-    )
+    expected(exact_row, sum_moments, counted, drawn)
     rows.append(exact_row)
 
     if scheme.gathers:
         y = rank_order_sum(decoded, np.float32) / divisor
         row = reduced_row("gather", y)
-        expected(row, [], [], counted, False, True)
+        expected(row, lambda: None, counted, True)
         return rows + [row]
 
     for topology in topologies:
@@ -242,15 +257,21 @@ def tensor_rows(
         adds = workers > 1 or scheme.divisors(workers)[1] != 1
         rounds = adds and scheme.keys["accumulate"] != "exact"
         hops = rounds and scheme.hop_rounding.is_stochastic and production.draws(topology)
-        b = [w + h / unit / divisor for w, h in zip(summed(bias, divisor), adder.bias)]
-        v = [
-            w + h / unit**2 / divisor**2
-            for w, h in zip(summed(variance, divisor**2), adder.variance)
-        ]
-        known = (hops or not rounds) and not risky and not adder.risky and finite_x
+
+        known = (hops or not rounds) and not adder.risky
         if rounds and production.rounds_what_was_drawn(topology, drawn):
             known = False
-        expected(row, b, v, counted, known, drawn or hops)
+
+        def moments_after(adder=adder, known=known):
+            if not known or not sum_moments():
+                return None
+            b, v = sum_moments()
+            return (
+                [w + h / unit / divisor for w, h in zip(b, adder.bias)],
+                [w + h / unit**2 / divisor**2 for w, h in zip(v, adder.variance)],
+            )
+
+        expected(row, moments_after, counted, drawn or hops)
         rows.append(row)
     return rows
 

@@ -253,14 +253,20 @@ def encode_floats(
     g: np.ndarray, scale: float, scheme: Scheme, key
 ) -> tuple[np.ndarray, list, list, bool]:
     """Codes' values (W, n), and their exact moments in units of the format's values, not of g's."""
-    codes, biases, variances, risky = codes_of(g, scale, scheme, key), [], [], False
+    codes = codes_of(g, scale, scheme, key)
+    return codes, *moments_of(codes, g, scale, scheme)
+
+
+def moments_of(codes, g: np.ndarray, scale: float, scheme: Scheme) -> tuple[list, list, bool]:
+    """Exact biases and variances of codes (W, n), and whether some draw may not be finite."""
+    biases, variances, risky = [], [], False
     for worker, values in enumerate(g.astype(np.float64)):
         v, r = scale * values, scheme.wire_rounding
         bias, variance, overflows = moments(exact(v), codes[worker], scheme.f, r)
         biases.append(bias)
         variances.append(variance)
         risky |= overflows
-    return codes, biases, variances, risky
+    return biases, variances, risky
 
 
 def divided(codes: np.ndarray, scheme: Scheme, key) -> np.ndarray:

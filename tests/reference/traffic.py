@@ -5,6 +5,7 @@ sums (or whole messages) and in results. Chunks are equal parts. `hierarchical` 
 the nodes, and then inside them.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -21,6 +22,7 @@ def nothing(workers: int) -> Sent:
 def sent_in(collective: Callable[[int], list[nodes.Stage]]) -> Callable[[int], Sent]:
     """What every rank sends in a collective of `nodes`."""
 
+    @functools.cache
     def sent(workers: int) -> Sent:
         found = nothing(workers)
         for rank, _, partial, result in nodes.messages(collective(workers)):

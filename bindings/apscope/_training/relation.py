@@ -194,6 +194,8 @@ def wrong_pairs(table: pd.DataFrame, statistic: str) -> tuple[pd.DataFrame, int]
     known = table[table[statistic].notna() & (table["lost"] == 0) & table["excess_high"].notna()]
     if "topology" in known and known["topology"].nunique() > 1:
         known = known.assign(scheme=known["scheme"] + ", " + known["topology"])
+    read = ["scheme", "excess", "excess_low", "excess_high", statistic]
+    known = known[list(dict.fromkeys([*KEY[:2], *read]))]
     for (task, model), of_task in known.groupby(["task", "model"], sort=False):
         for a, b in itertools.combinations(of_task.itertuples(index=False), 2):
             better, worse = (a, b) if a.excess < b.excess else (b, a)

@@ -16,7 +16,7 @@ from tests.reference.casts import Rounding
 from tests.reference.compare import equal
 from tests.reference.exact_operations import OrderedSum, operate
 from tests.reference.formats import EXOTIC, FORMATS, FP64_FORMATS, ieee
-from tests.reference.random_words import random_integer
+from tests.reference.random_words import QUANTIZE, random_integers, words_of
 from tests.reference.rounding import COUNTED, DETERMINISTIC, UNDERFLOWS
 
 OPERATIONS = {"add": 2, "subtract": 2, "multiply": 2, "divide": 2, "sqrt": 1, "fma": 3}
@@ -50,6 +50,11 @@ def roundings(overflows=("ieee",), underflows=("gradual",)):
         for n in BITS.get(mode, [32]):
             for overflow, underflow in itertools.product(overflows, underflows):
                 yield Rounding(mode, overflow, n, underflow)
+
+
+def words(count, n):
+    """The random integers of n bits of the first elements."""
+    return random_integers(words_of(SEED), np.arange(count), n, QUANTIZE)
 
 
 def keywords(r):
@@ -129,9 +134,9 @@ def check(op, operands, name, r, f=None):
     f = f or EVERY[name]
     got = np.asarray(getattr(apscope, op)(*operands, name, **keywords(r)))
     assert got.dtype == (np.float32 if as_format(name).fits_fp32 else np.float64)
+    random = words(len(got), r.bits) if r.is_stochastic else [None] * len(got)
     for i, numbers_of_one in enumerate(zip(*(x.tolist() for x in operands))):
-        word = random_integer(SEED, i, r.bits) if r.is_stochastic else None
-        wanted = operate(op, list(numbers_of_one), f, r, word)
+        wanted = operate(op, list(numbers_of_one), f, r, random[i])
         assert equal(np.float64(got[i]), wanted), (
             op,
             name,
@@ -246,8 +251,8 @@ def test_the_last_random_bit_counts(mode, n):
     """1 + a b in fp64, where a b lies within a few 2^-(N + 2) of the fraction that the element's
     word decides on."""
     a, b = [], []
-    for i in range(4000):
-        decided = (1 << n) - random_integer(SEED, i, n)
+    for i, word in enumerate(words(4000, n)):
+        decided = (1 << n) - word
         k = 4 * decided + i % 7 - 3
         factors = two_factors(k) if 0 < k < 1 << n + 2 else None
         a.append(math.ldexp(factors[0], -26) if factors else 1.0)
@@ -262,7 +267,7 @@ def test_results_beside_the_fraction_that_decides(op, mode):
     """Results on and next to k 2^-20 of a step of e11m4, k being where the element's word begins to
     round up."""
     n, count, rng = 20, 600, np.random.default_rng(3)
-    steps = np.array([2**n - random_integer(SEED, i, n) for i in range(count)])
+    steps = 2**n - np.array(words(count, n))
     target = (1 + rng.integers(0, 16, count) / 16) + (
         2 * steps + rng.integers(-1, 2, count)
     ) / 2.0 ** (n + 5)  # 26 bits

@@ -25,7 +25,7 @@ FIXED = {
 WORDS_LEFT_OUT = {"--exhaustive", "--dask", "--device"}
 
 #: Looked at less often.
-SLOW = ("report", "summary", "compare", "replay", "convert")
+SLOW = ("report", "summary", "compare", "replay", "convert", "limit")
 
 _RIGHT = {
     "TRACE": [str(DIGITS)], "RESULTS": ["@results"], "TRACE|RESULTS": ["@results"],

@@ -64,6 +64,9 @@ def rank(number, folder, kind, how):
 
 
 if __name__ == "__main__":
-    mp.spawn(rank, args=tuple(sys.argv[1:]), nprocs=RANKS, join=False)
+    # Forked processes need not import torch again.
+    mp.start_processes(
+        rank, args=tuple(sys.argv[1:]), nprocs=RANKS, join=False, start_method="fork"
+    )
     for process in mp.active_children():
         process.join(60)

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -220,9 +222,14 @@ def test_gloo_passes_sums_round_a_ring_from_higher_ranks_to_lower_ones(tmp_path)
     torch = pytest.importorskip("torch")
     if not torch.distributed.is_available():
         pytest.skip("this PyTorch has no torch.distributed")
-    from tests.python.train.jobs import run_ranks
-
-    run_ranks(gloo, 4, tmp_path)
+    program = """
+import sys
+from tests.python.proof.test_order_fingerprint import gloo
+from tests.python.train.jobs import run_ranks
+run_ranks(gloo, 4, sys.argv[1])
+"""
+    root = Path(__file__).parents[3]
+    subprocess.run([sys.executable, "-c", program, tmp_path], cwd=root, check=True)
     found = json.loads((tmp_path / "found").read_text())
     assert found["trees"] == [  # chunk k starts at rank k - 1 and goes down; `ring` goes up
         [0, 2, [[[2, 3], 1], 0]],

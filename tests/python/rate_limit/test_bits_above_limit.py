@@ -3,6 +3,7 @@ reductions whose error the limit bounds, and the same bytes wherever it was comp
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -210,6 +211,13 @@ def test_no_row_of_main_is_below_the_limit_of_a_bundled_trace(name):
 # ---- The table --------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def one_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("limit") / "r"
+    saved(folder)
+    return folder
+
+
 def saved(folder, **options) -> bytes:
     apscope.replay(CHARACTERS, ["mx", "qsgd"], topology="ring", limit=True, **options).save(folder)
     return (folder / "limit.parquet").read_bytes()
@@ -354,8 +362,10 @@ def test_selection_is_that_of_the_replay():
         ("error", math.nan, "a grid without its bits and its error"),
     ],
 )
-def test_check_finds_a_table_that_no_trace_gives(tmp_path, capsys, column, value, sentence):
-    saved(tmp_path / "r")
+def test_check_finds_a_table_that_no_trace_gives(
+    one_folder, tmp_path, capsys, column, value, sentence
+):
+    shutil.copytree(one_folder, tmp_path / "r")
     table = pq.read_table(tmp_path / "r/limit.parquet").to_pandas()
     table.loc[len(table) - 1 if column == "error" else 3, column] = value
     made = pq.ParquetFile(tmp_path / "r/limit.parquet").schema_arrow
@@ -368,8 +378,9 @@ def test_check_finds_a_table_that_no_trace_gives(tmp_path, capsys, column, value
         assert sentence in captured.out + captured.err
 
 
-def test_a_flipped_bit_a_missing_end_and_a_missing_file_are_found(tmp_path, capsys):
-    data = bytearray(saved(tmp_path / "r"))
+def test_a_flipped_bit_a_missing_end_and_a_missing_file_are_found(one_folder, tmp_path, capsys):
+    shutil.copytree(one_folder, tmp_path / "r")
+    data = bytearray((tmp_path / "r/limit.parquet").read_bytes())
     data[len(data) // 2] ^= 1
     for damaged in (data, data[:-1], None):
         path = tmp_path / "r/limit.parquet"

@@ -57,9 +57,12 @@ def _rank(number, function, ranks, folder, arguments):
 
 
 def run_ranks(function, ranks, folder, *arguments):
-    """Calls ``function(rank, folder, *arguments)`` in so many gloo processes, which meet in `folder`."""
+    """Calls ``function(rank, folder, *arguments)`` in so many gloo processes, which meet in `folder`.
+
+    They are forked and need not import torch again: of a process that has not computed with it.
+    """
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    mp.spawn(_rank, (function, ranks, folder, arguments), nprocs=ranks)
+    mp.start_processes(_rank, (function, ranks, folder, arguments), ranks, start_method="fork")
 
 
 #: The command line behind a folder of runs, which kills itself when it calls a function while so

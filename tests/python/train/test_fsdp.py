@@ -1,4 +1,4 @@
-"""Two gloo processes under FSDP2 give the weights of `Workers`, bit for bit, over 50 steps."""
+"""Two gloo processes under FSDP2 give the weights of `Workers`, bit for bit, over 20 steps."""
 
 import pytest
 
@@ -17,7 +17,7 @@ try:
 except ImportError:
     pytest.skip("this PyTorch has no FSDP2", allow_module_level=True)
 
-STEPS = 50
+STEPS = 20
 
 
 @pytest.fixture(scope="module")

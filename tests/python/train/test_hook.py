@@ -9,7 +9,7 @@ from apscope.train import Workers  # noqa: E402
 from tests.python.train import ddp_job  # noqa: E402
 from tests.python.train.jobs import SPECS, optimizer_of, run_job, topology_of  # noqa: E402
 
-STEPS = 50
+STEPS = 20
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
 
