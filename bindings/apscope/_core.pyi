@@ -492,7 +492,7 @@ class StepExchange:
     """
     def __init__(self, spec: str, names: collections.abc.Sequence[str], roles: collections.abc.Sequence[str], shapes: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]], workers: typing.SupportsInt | typing.SupportsIndex, topology: str, seed: typing.SupportsInt | typing.SupportsIndex, divide: bool) -> None:
         ...
-    def run(self, number: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex, gradients: list[numpy.typing.NDArray[numpy.float32]], out: list[numpy.typing.NDArray[numpy.float32]], weights: list[numpy.typing.NDArray[numpy.float32]], loss: typing.SupportsFloat | typing.SupportsIndex, learning_rate: typing.SupportsFloat | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> list[bool]:
+    def run(self, number: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex, gradients: list[numpy.typing.NDArray[numpy.float32]], out: list[numpy.typing.NDArray[numpy.float32]], weights: list[numpy.typing.NDArray[numpy.float32]], loss: typing.SupportsFloat | typing.SupportsIndex | None, learning_rate: typing.SupportsFloat | typing.SupportsIndex | None, threads: typing.SupportsInt | typing.SupportsIndex) -> list[bool]:
         """
         Fills `out`; returns whether the scheme dropped each tensor's step.
         """

@@ -34,8 +34,8 @@ std::vector<std::span<const float>> rows_of(const Floats& a) {
 
 std::vector<bool> run(StepExchange& exchange, std::int64_t number, std::size_t index,
                       const std::vector<Floats>& gradients, std::vector<Floats> out,
-                      const std::vector<Floats>& weights, double loss, double learning_rate,
-                      int threads) {
+                      const std::vector<Floats>& weights, std::optional<double> loss,
+                      std::optional<double> learning_rate, int threads) {
     StepGradients step;
     step.number = number;
     step.index = index;

@@ -1,7 +1,6 @@
 #include "emulation/schemes/step_exchange.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <optional>
 #include <set>
@@ -136,7 +135,7 @@ void StepExchange::check(const StepGradients& step) const {
     }
     for (const std::string& what : needs()) {
         if (what == "weights" ? step.weights.empty()
-                              : std::isnan(what == "loss" ? step.loss : step.learning_rate))
+                              : !(what == "loss" ? step.loss : step.learning_rate))
             throw std::invalid_argument("scheme '" + scheme_.spec + "' needs " + what +
                                         "; give it with every step");
     }
@@ -248,8 +247,8 @@ bool StepExchange::run(const Task& task, const StepGradients& step) const {
     one.workers = workers_;
     one.key = key(task.tensor, step.number);
     one.bucket = task.bucket.get();
-    one.loss = step.loss;
-    one.learning_rate = step.learning_rate;
+    one.loss = step.loss.value_or(one.loss);
+    one.learning_rate = step.learning_rate.value_or(one.learning_rate);
     if (!step.weights.empty()) one.weights = step.weights[task.tensor];
     const std::span<float> out = step.out[task.tensor];
     if (const auto& phases = task.scheme->parts.encoding.float_phases)

@@ -7,9 +7,9 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,8 +35,7 @@ struct StepGradients {
     // Receives the reduced gradient of each tensor.
     std::vector<std::span<float>> out;
     std::vector<std::span<const float>> weights = {};  // empty if no scheme needs them
-    double loss = std::numeric_limits<double>::quiet_NaN(),
-           learning_rate = std::numeric_limits<double>::quiet_NaN();
+    std::optional<double> loss, learning_rate;         // unset if not given; a loss may be NaN
 };
 
 class StepExchange {

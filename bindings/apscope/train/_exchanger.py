@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -139,8 +138,8 @@ class Exchanger:
             [g.numpy() for g in gradients],
             [o.reshape(-1).numpy() for o in out],
             [w.detach().reshape(-1).numpy() for w in weights] if "weights" in self.needs else [],
-            math.nan if loss is None else float(loss),
-            math.nan if learning_rate is None else float(learning_rate),
+            None if loss is None else float(loss),
+            None if learning_rate is None else float(learning_rate),
             self.threads,
         )
         self.step += 1

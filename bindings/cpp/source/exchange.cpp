@@ -1,5 +1,6 @@
 #include "bindings/cpp/apscope/exchange.h"
 
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -124,8 +125,10 @@ TrainingExchange& TrainingExchange::operator=(TrainingExchange&&) noexcept = def
 TrainingExchange::Data& TrainingExchange::data() const { return held(data_, "TrainingExchange"); }
 
 std::vector<bool> TrainingExchange::run(const TrainedStep& step, int threads) try {
+    const auto given = [](double x) { return std::isnan(x) ? std::nullopt : std::optional(x); };
     return data().exchange.run({step.step, static_cast<std::size_t>(step.step), step.gradients,
-                                step.out, step.weights, step.loss, step.learning_rate},
+                                step.out, step.weights, given(step.loss),
+                                given(step.learning_rate)},
                                threads);
 } catch (...) {
     detail::throw_error();

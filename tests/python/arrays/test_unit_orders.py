@@ -1,6 +1,8 @@
 """Matrix units: the orders unit:... against NumPy's reference and recordings."""
 
+import itertools
 import json
+import os
 
 import numpy as np
 import pytest
@@ -44,16 +46,21 @@ def test_equal_to_every_recorded_result(recording):
 
 
 UNITS = sorted(unit["name"] for unit in apscope.units())
+#: Results of every unit that are compared, at least; by default those of 12 small products.
+RESULTS = int(os.environ.get("APSCOPE_UNIT_RESULTS", "0"))
 
 
 @pytest.mark.parametrize("name", UNITS)
 def test_equal_to_the_reference(name):
-    unit = matrix_units.UNITS[name]
-    for trial in range(12):
+    unit, compared = matrix_units.UNITS[name], 0
+    most = (5, 40) if RESULTS == 0 else (400, 400)
+    for trial in itertools.count():
+        if trial >= 12 and compared >= RESULTS:
+            break
         form = unit.formats[trial % len(unit.formats)]
-        m, k, n = RNG.integers(1, 5), RNG.integers(1, 80), RNG.integers(1, 40)
-        specials = trial % 4 == 3
-        a, b = numbers(form, (m, k), 1 + trial, specials), numbers(form, (k, n), 1 + trial)
+        m, k, n = RNG.integers(1, most[0]), RNG.integers(1, 80), RNG.integers(1, most[1])
+        specials, spread = trial % 4 == 3, 1 + trial % 12
+        a, b = numbers(form, (m, k), spread, specials), numbers(form, (k, n), spread)
         c = np.ldexp(RNG.uniform(-2, 2, (m, n)), RNG.integers(-30, 15, (m, n))).astype(np.float32)
         if trial % 3 == 2:
             c[RNG.random((m, n)) < 0.2] = -0.0
@@ -65,6 +72,7 @@ def test_equal_to_the_reference(name):
         expected = unit.dot(rows, columns, c, form, **above)
         found = apscope.matmul(a, b, unit.result, order=order, c=c)
         assert (bits(found) == bits(expected)).all(), (trial, form)
+        compared += m * n
         one_by_one = apscope.dot(rows, columns, unit.result, order=order, c=c)
         assert (bits(found) == bits(one_by_one)).all(), (trial, form)
 

@@ -181,6 +181,21 @@ def test_inputs_of_schemes_that_need_more():
                 run(exchanger, gradients(0))
 
 
+def test_a_loss_that_is_not_a_number_is_a_loss():
+    """As in `exchange`: the scheme sees it, and is not refused for the want of one."""
+    exchanger = Exchanger("fractrain", SHAPES, workers=WORKERS)
+    memory = {name: {} for name in SHAPES}
+    for step, loss in enumerate([1.0, np.nan, 0.5, np.nan]):
+        x = gradients(step)
+        found = run(exchanger, x, loss=loss)[0]
+        for name in SHAPES:
+            alone = apscope.exchange(
+                "fractrain", x[name], loss=loss, step=step, tensor=name, state=memory[name]
+            )
+            memory[name] = alone.state
+            assert np.array_equal(found[name], (alone.reduced / WORKERS).astype(np.float32))
+
+
 @pytest.mark.parametrize(
     "options, words",
     [
