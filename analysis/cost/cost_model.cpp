@@ -121,7 +121,7 @@ Cost collective_cost(CollectiveAlgorithm collective, const MessageBytes& b, int 
             // The workers of a node divide the node's messages; the last node may have the fewest
             // workers.
             const int inside = group < workers ? group : workers,
-                      nodes = (workers + inside - 1) / inside;
+                      nodes = workers / inside + (workers % inside != 0 ? 1 : 0);
             const int fewest = workers - (nodes - 1) * inside;
             const double between =
                 collective == CollectiveAlgorithm::hierarchical ? partial : b.sent + b.side;

@@ -109,11 +109,12 @@ std::vector<std::size_t> Policy::branches_for(const PolicyTensor& tensor,
         if (branches[i].condition.holds(tensor)) holding.push_back(i);
     }
     std::vector<std::size_t> chosen;
-    // A branch exists for every step, because the last branch is else.
+    // The last branch is else, which has every step, also one that no range of steps can name.
     for (const std::int64_t step : steps) {
-        chosen.push_back(*std::find_if(holding.begin(), holding.end(), [&](std::size_t i) {
+        const auto named = std::find_if(holding.begin(), holding.end(), [&](std::size_t i) {
             return branches[i].condition.names(step);
-        }));
+        });
+        chosen.push_back(named != holding.end() ? *named : holding.back());
     }
     return chosen;
 }

@@ -1,12 +1,21 @@
 #include "emulation/schemes/scheme.h"
 
 #include <stdexcept>
+#include <string>
 
 namespace apscope::detail {
 
 Parameters SchemeChoice::parameters(const Selection& selection, const Lookahead* ahead) const {
-    if (select) return select(selection);
-    return choose ? choose_for(choose, selection, {.sums = needs_sums}, ahead) : Parameters();
+    if (!select)
+        return choose ? choose_for(choose, selection, {.sums = needs_sums}, ahead) : Parameters();
+    Parameters theta = select(selection);
+    // A caller's function may give any number of scales.
+    const std::size_t elements = selection.rows.empty() ? 0 : selection.rows[0].size;
+    if (!theta.scales.empty() && elements > 0 &&
+        (theta.lead + elements - 1) / theta.unit >= theta.scales.size())
+        throw std::invalid_argument("select gave " + std::to_string(theta.scales.size()) +
+                                    " scales for " + std::to_string(elements) + " elements");
+    return theta;
 }
 
 void SchemeEncoding::make(const RowPiece& piece, Message& m) const {

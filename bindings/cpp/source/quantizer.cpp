@@ -89,11 +89,12 @@ struct RoundOneNumber {
 detail::WideNumber wide_number(const ExactNumber& x) {
     using Wide = unsigned __int128;
     const Wide significand = static_cast<Wide>(x.high) << 64 | x.low;
-    const int leading = detail::leading_bit(significand);
+    const int leading = significand == 0 ? -1 : detail::leading_bit(significand);
     if (leading > 125 || (x.inexact && leading < 121)) {
         throw error("an exact number has at most 126 bits, and an inexact one at least 122, not " +
                     std::to_string(leading + 1));
     }
+    if (significand == 0) return {0, 0, x.negative};
     // Beyond these exponents every format overflows, or draws and ties depend only on the number
     // being nonzero.
     const long exponent = std::clamp(x.exponent, -2500L, 2500L);

@@ -18,6 +18,8 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 #include "core/parse.h"
 #include "emulation/schemes/codecs/float_row.h"
@@ -48,7 +50,11 @@ int shift_in_force(const ShiftRule& rule, State& state, const std::string& name,
     Memory& memory = state.of<Memory>();
     std::vector<int>& last = memory.shift.try_emplace(name, units).first->second;
     std::vector<long>& run = memory.run.try_emplace(name, units).first->second;
-    return rule.next(amax, workers, last.at(unit), run.at(unit));
+    if (last.size() != units || run.size() != units)
+        throw std::invalid_argument("the state has " + std::to_string(last.size()) +
+                                    " shifts and " + std::to_string(run.size()) + " runs of '" +
+                                    name + "', which has " + std::to_string(units) + " units");
+    return rule.next(amax, workers, last[unit], run[unit]);
 }
 
 std::vector<Decision> decide(const ShiftRule& rule, const TensorUnits& units,

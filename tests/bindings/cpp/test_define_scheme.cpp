@@ -357,6 +357,21 @@ TEST(CppDefineScheme, ValuesThatAreNotFiniteBypassIt) {
     EXPECT_EQ(e.reduced[1], std::numeric_limits<double>::infinity());
 }
 
+// A base reads the scales that a function chose: too few of them are refused.
+TEST(CppDefineScheme, ScalesMustServeEveryElement) {
+    for (const char* base : {"aps:e4m3,unit=2", "aps:e4m3,unit=3"}) {
+        SchemeFunctions parts;
+        parts.base = base;
+        parts.select = [](const SchemeStep&, Memory&, const Rows&) {
+            return Memory{{"scales", {2, 2, 2}}};
+        };
+        define_scheme("few_scales", parts);
+        for (const char* topology : {"ring", "two_phase"})
+            EXPECT_EQ(error_of([&] { exchanged("few_scales", {.topology = topology}); }),
+                      "select gave 3 scales for 4 elements");
+    }
+}
+
 // Functions get the memory as named rows, without those that have no elements, and may remove rows.
 TEST(CppDefineScheme, FunctionsMayRemoveAnInnerSchemesMemory) {
     SchemeFunctions parts;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -96,6 +97,10 @@ TEST(CppExchange, RefusesWhatCannotBe) {
     EXPECT_NE(error("hybrid(else=sign)").find("policy"), std::string::npos);
     EXPECT_EQ(error("fractrain"), "scheme 'fractrain' needs loss; give it in the inputs");
     EXPECT_EQ(error("sign", {.shape = {3, 4}}), "the shape has 12 elements, a gradient 10");
+    memory = {{"shift/x", {1, 2}}, {"run/x", {1, 1}}};
+    EXPECT_EQ(error("aps:e4m3,unit=4,delay=1"),
+              "the state has 2 shifts and 2 runs of 'x', which has 3 units");
+    memory = {};
     spans[1] = spans[1].first(9);
     EXPECT_EQ(error("sign"), "a gradient has 9 elements, the first gradient 10");
     spans.clear();
@@ -128,6 +133,26 @@ TEST(CppSchemes, DefinitionsSpecsAndLists) {
         })) << d.name;
 }
 
+// A step that no condition can name has the branch `else`.
+TEST(CppExchange, ABranchServesEveryStep) {
+    for (const std::int64_t number : {std::numeric_limits<std::int64_t>::max(), std::int64_t{-1}}) {
+        TrainingExchange exchange("hybrid(steps:0:9=none:e4m3;else=none:fp32)",
+                                  {{"a", "linear", {1}}}, 1);
+        const float gradient = 1.03125f;
+        float out = 0;
+        TrainedStep step;
+        step.step = number;
+        step.gradients = {{std::span(&gradient, 1)}};
+        step.out = {std::span(&out, 1)};
+        try {
+            exchange.run(step);
+            EXPECT_EQ(out, gradient) << number;
+        } catch (const std::invalid_argument& refused) {
+            EXPECT_NE(std::string(refused.what()).find(std::to_string(number)), std::string::npos);
+        }
+    }
+}
+
 TEST(CppCost, ARing) {
     // Section 12: 2 (W - 1) messages of b / W bytes.
     const CollectiveCost ring = collective("ring", 800.0, 8);
@@ -138,6 +163,8 @@ TEST(CppCost, ARing) {
     EXPECT_EQ(collective("ring", 800.0, 1).bytes, 0);
     EXPECT_THROW((void)collective("star", 1.0, 2), std::invalid_argument);
     EXPECT_THROW((void)collective("ring", 1.0, 0), std::invalid_argument);
+    constexpr int most = std::numeric_limits<int>::max();
+    EXPECT_EQ(collective("hierarchical", 8.0, most, most - 1).messages, 2);  // between two nodes
 }
 
 TEST(CppCost, AnAllToAllOnNodes) {

@@ -244,6 +244,9 @@ TEST(CppQuantizer, WhatIsRefused) {
     EXPECT_THROW(q(two, three), std::invalid_argument);
     EXPECT_THROW((void)q(ExactNumber{.low = 5, .inexact = true}), std::invalid_argument);
     EXPECT_THROW((void)q(ExactNumber{.high = std::uint64_t{1} << 62}), std::invalid_argument);
+    EXPECT_EQ(q(ExactNumber{}), 0.0);
+    EXPECT_TRUE(std::signbit(q(ExactNumber{.exponent = 2000, .negative = true})));
+    EXPECT_THROW((void)q(ExactNumber{.inexact = true}), std::invalid_argument);
 }
 
 }  // namespace
