@@ -114,6 +114,8 @@ void set_units(SchemeParts& scheme, const ShiftRule& rule, const Run& run) {
     };
     scheme.choice.measure = [run](const WorkerRow& r) {
         Row scales;  // one per unit, even if theta has one per element
+        if (r.theta.scales.empty() && r.x.size > 0)
+            throw std::invalid_argument("select gave no scales, which unit= needs");
         const std::size_t unit = run.of(r.step, r.x.size), lead = lead_of(r.step, r.x.size, unit);
         for (std::size_t first = 0, left = unit - lead; first < r.x.size;
              first += std::min(left, r.x.size - first), left = unit)

@@ -370,6 +370,16 @@ TEST(CppDefineScheme, ScalesMustServeEveryElement) {
             EXPECT_EQ(error_of([&] { exchanged("few_scales", {.topology = topology}); }),
                       "select gave 3 scales for 4 elements");
     }
+    SchemeFunctions parts;
+    parts.base = "aps:e4m3,unit=2";
+    parts.select = [](const SchemeStep&, Memory&, const Rows&) { return Memory{{"scale", {2}}}; };
+    define_scheme("no_scales", parts);
+    EXPECT_EQ(error_of([] { exchanged("no_scales"); }), "select gave no scales, which unit= needs");
+    parts.base = "multipoint";  // whose points only its own select chooses
+    define_scheme("no_points", parts);
+    EXPECT_EQ(error_of([] { exchanged("no_points"); }),
+              "a row of the state, or of what a function chose, has another length than this "
+              "exchange's; give the state of an exchange of the same tensors");
 }
 
 // Functions get the memory as named rows, without those that have no elements, and may remove rows.
