@@ -39,7 +39,7 @@ void refuse_bias(int bias) {
 }
 
 void refuse_p3109(int storage_bits, int precision, bool is_signed) {
-    const int widest = is_signed ? storage_bits - 1 : storage_bits;
+    const long widest = is_signed ? storage_bits - 1L : storage_bits;
     if (storage_bits < 3 || precision < 1 || precision > widest) {
         refuse("P3109 has no format of " + std::to_string(storage_bits) + " bits with precision " +
                std::to_string(precision) + "; precision runs from 1 to " + std::to_string(widest) +

@@ -241,8 +241,9 @@ constexpr FloatFormat make_format(int exponent_bits, int mantissa_bits, Specials
 }
 
 constexpr FloatFormat make_p3109(int storage_bits, int precision, bool is_signed, bool extended) {
+    if (storage_bits < 3) detail::refuse_p3109(storage_bits, precision, is_signed);
     const int widest = is_signed ? storage_bits - 1 : storage_bits;
-    if (storage_bits < 3 || precision < 1 || precision > widest || widest - (precision - 1) > 11) {
+    if (precision < 1 || precision > widest || widest - (precision - 1) > 11) {
         detail::refuse_p3109(storage_bits, precision, is_signed);
     }
     FloatFormat f =
