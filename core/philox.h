@@ -118,15 +118,12 @@ struct RandomStream {
 // with stage `deeper` and hop k; a rounding needs word k with probability 2^(-64 k).
 inline constexpr std::uint32_t deeper_stage = 3u << 28;  // Stage::deeper
 struct StreamWord {
-    const RandomStream* stream;  // a stream of 64 random bits
+    const RandomStream* stream;  // a stream of 64 random bits, not of correlated words
     std::uint64_t element;
 };
 APSCOPE_HD std::uint64_t random_digits(const StreamWord& word, int index) {
     RandomStream stream = *word.stream;
-    if (index > 0) {
-        stream.stage_and_hop = deeper_stage | static_cast<std::uint32_t>(index);
-        stream.strata = 1;  // the first word has the stratum
-    }
+    if (index > 0) stream.stage_and_hop = deeper_stage | static_cast<std::uint32_t>(index);
     return stream.at(word.element);
 }
 

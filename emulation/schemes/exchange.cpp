@@ -46,6 +46,12 @@ void check_length(std::size_t length, std::size_t expected) {
                                 " elements for a tensor of " + std::to_string(expected));
 }
 
+void refuse_lengths() {
+    throw std::invalid_argument(
+        "a row of the state, or of what a function chose, has another length than this exchange's; "
+        "give the state of an exchange of the same tensors");
+}
+
 std::span<double> piece_of(Row& row, const Place& place, std::size_t count) {
     check_length(row.size(), place.size);
     return std::span(row).subspan(place.first, count);

@@ -195,6 +195,9 @@ struct Place {
 
 // Throws std::invalid_argument if the length of a state's row is not the expected one.
 void check_length(std::size_t length, std::size_t expected);
+// Ends the handler of std::out_of_range in an exchange: a scheme read beyond a row of the caller's
+// state, or of what the caller's functions chose. Throws std::invalid_argument.
+[[noreturn]] void refuse_lengths();
 
 // The `count` elements of a state's row from place.first on. Throws std::invalid_argument if the
 // row does not have place.size elements.

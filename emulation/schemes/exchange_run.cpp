@@ -231,13 +231,15 @@ void ExchangeRun::end() {
 
 Exchange exchange(const SchemeParts& parts, const TrainingStep& step, State& state,
                   std::span<const std::span<const float>> gradients,
-                  std::span<const Topology> topologies) {
+                  std::span<const Topology> topologies) try {
     const FloatEnvironment environment;
     ExchangeRun run(parts, step, state, gradients, topologies, true);
     run.read(0);
     Exchange e = std::move(run.send(step.key, true));
     run.end();
     return e;
+} catch (const std::out_of_range&) {
+    refuse_lengths();
 }
 
 }  // namespace apscope::detail

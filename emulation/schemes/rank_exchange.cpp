@@ -292,7 +292,7 @@ Row RankExchange::encode(const Item& item, const TrainingStep& step,
     return std::move(m.values);
 }
 
-std::vector<Bytes> RankExchange::send(const RankGradients& step) {
+std::vector<Bytes> RankExchange::send(const RankGradients& step) try {
     const FloatEnvironment environment;
     check(step);
     const std::size_t workers = static_cast<std::size_t>(workers_);
@@ -328,9 +328,11 @@ std::vector<Bytes> RankExchange::send(const RankGradients& step) {
     for (const Item& item : all) states_of(item).row = std::move(rows[item.tensor]);
     step_ = {.number = step.number, .loss = step.loss, .learning_rate = step.learning_rate};
     return messages;
+} catch (const std::out_of_range&) {
+    refuse_lengths();
 }
 
-Bytes RankExchange::add(std::span<const Bytes> received) {
+Bytes RankExchange::add(std::span<const Bytes> received) try {
     const FloatEnvironment environment;
     check_count(received.size(), static_cast<std::size_t>(workers_), "messages");
     const std::size_t rank = static_cast<std::size_t>(rank_);
@@ -370,6 +372,8 @@ Bytes RankExchange::add(std::span<const Bytes> received) {
     for (const Reader& reader : readers) reader.check_rest(0);
     for (const Item& item : all) states_of(item).shard = std::move(shards[item.tensor]);
     return result;
+} catch (const std::out_of_range&) {
+    refuse_lengths();
 }
 
 std::vector<bool> RankExchange::receive(std::span<const Bytes> received,

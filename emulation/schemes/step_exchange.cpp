@@ -267,7 +267,7 @@ bool StepExchange::run(const Task& task, const StepGradients& step) const {
     return run.skipped();
 }
 
-std::vector<bool> StepExchange::run(const StepGradients& step, int threads) {
+std::vector<bool> StepExchange::run(const StepGradients& step, int threads) try {
     const FloatEnvironment environment;
     check(step);
     const std::vector<Task> tasks = this->tasks(step, threads);
@@ -283,6 +283,8 @@ std::vector<bool> StepExchange::run(const StepGradients& step, int threads) {
     for (std::size_t i = 0; i < tasks.size(); ++i)
         if (dropped[i] != 0) skipped[tasks[i].tensor] = true;
     return skipped;
+} catch (const std::out_of_range&) {
+    refuse_lengths();
 }
 
 }  // namespace apscope::detail

@@ -97,14 +97,6 @@ TEST(CorrelatedWords, AreThePlaceAndTheWordDividedByTheNumberOfWorkers) {
     }
 }
 
-TEST(CorrelatedWords, OfAnExactRoundingHaveFurtherDigitsOfTheirOwn) {
-    const RandomStream stream{{7, 9}, 3, stage_and_hop(Stage::wire, 0), 64, 5};
-    RandomStream plain = stream;
-    plain.strata = 1;
-    EXPECT_EQ(random_digits(StreamWord{&stream, 11}, 0), stream.at(11));
-    EXPECT_EQ(random_digits(StreamWord{&stream, 11}, 1), random_digits(StreamWord{&plain, 11}, 1));
-}
-
 TEST(ReplayKey, DiffersByTensorStepSeedAndDraw) {
     const PhiloxKey key = replay_key(1, "conv1.weight", 2);
     const auto same = [&](PhiloxKey other) {

@@ -25,15 +25,4 @@ void detail::throw_error() {
     }
 }
 
-void detail::throw_error_of_exchange() {
-    try {
-        throw;
-    } catch (const std::out_of_range&) {
-        throw error("a row of the state, or of what a function chose, has another length than this "
-                    "exchange's; give the state of an exchange of the same tensors");
-    } catch (...) {
-        throw_error();
-    }
-}
-
 }  // namespace apscope

@@ -23,8 +23,5 @@ decltype(auto) call(const Function& function, Arguments&&... arguments) try {
 // Ends the handler `catch (...)` of a public function: throws the caught exception, a refusal or a
 // file's error of the system as apscope::error, and an exception of call() as the caller threw it.
 [[noreturn]] void throw_error();
-// The same for an exchange, in which std::out_of_range is a row of the caller's memory, or of what
-// the caller's functions chose, that a scheme cannot use.
-[[noreturn]] void throw_error_of_exchange();
 
 }  // namespace apscope::detail

@@ -101,7 +101,7 @@ ExchangeResult exchange(std::string_view scheme, std::span<const std::span<const
     result.skipped = e.skipped;
     return result;
 } catch (...) {
-    detail::throw_error_of_exchange();
+    detail::throw_error();
 }
 
 struct TrainingExchange::Data {
@@ -131,7 +131,7 @@ std::vector<bool> TrainingExchange::run(const TrainedStep& step, int threads) tr
                                 given(step.learning_rate)},
                                threads);
 } catch (...) {
-    detail::throw_error_of_exchange();
+    detail::throw_error();
 }
 
 std::map<std::string, Memory> TrainingExchange::memory() const {

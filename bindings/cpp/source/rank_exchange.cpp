@@ -35,18 +35,18 @@ std::vector<std::vector<std::byte>> RankExchange::send(const RankStep& step) try
     return data().exchange.send(
         {step.step, step.gradients, step.weights, step.loss, step.learning_rate});
 } catch (...) {
-    detail::throw_error_of_exchange();
+    detail::throw_error();
 }
 std::vector<std::byte> RankExchange::add(std::span<const std::vector<std::byte>> received) try {
     return data().exchange.add(received);
 } catch (...) {
-    detail::throw_error_of_exchange();
+    detail::throw_error();
 }
 std::vector<bool> RankExchange::receive(std::span<const std::vector<std::byte>> received,
                                         std::span<const std::span<float>> out) const try {
     return data().exchange.receive(received, out);
 } catch (...) {
-    detail::throw_error_of_exchange();
+    detail::throw_error();
 }
 
 }  // namespace apscope

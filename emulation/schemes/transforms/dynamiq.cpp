@@ -12,18 +12,9 @@
 // Every worker encodes every element once. In the ring, worker c encodes the sum of chunk c for
 // all; v_{c+1} is sent first. In the butterfly, the workers of the largest distance add first.
 //
-// Encoding of a super-group, with R = 2^(b-1) - 1, e > 0 by width, and random r in [0, 1):
-//
-//      m(l) = l                                             quantizer=aee
-//             ((1 + 2 e^2)^l - 1) / (2 e^2) (1 + e^2)       quantizer=mee, odd in l
-//      a_j  = fl32(fl32(amax of group j / m(R)) + 1e-7)     a = the largest a_j
-//      q_j  = ceil(fl32(fl32(a_j / a) 255)), 1 to 255       sent in 8 bits, with unit = bf16(a / 255)
-//      t    = fl32(s / fl32(q_j unit))
-//      l    = floor(m^-1(t)), or the next integer if r <= the fraction of m^-1(t); -R to R
-//
-// The message is fl32(m(l) fl32(q_j unit)). With rules=paper, the mean over all workers, fl32(mu /
-// W), is subtracted, q_j is rounded stochastically, the fraction is (t - m(l)) / (m(l + 1) - m(l)),
-// and r is not rounded to bf16, as it is with rules=code, where r comes from a table.
+// codecs/super_group.h has the messages. With rules=paper, the mean over all workers, fl32(mu / W),
+// is subtracted, and r is not rounded to bf16, as it is with rules=code, where it comes from a
+// table.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -31,45 +22,21 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "core/bits.h"
-#include "core/named_formats.h"
 #include "emulation/allreduce/topology.h"
-#include "emulation/arithmetic/row_cast.h"
 #include "emulation/draws/random_words.h"
-#include "emulation/schemes/codecs/bits.h"
+#include "emulation/schemes/codecs/super_group.h"
 #include "emulation/schemes/definition.h"
 
 namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t group = 16, groups = 16, super = group * groups;
+using namespace super_group;
+
 constexpr int word_bits = 24;  // of r, which is then an fp32 number
 enum Words : std::uint32_t { for_elements, for_scales };
 
-enum class Quantizer { aee, mee };
-enum class Rules { code, paper };
 enum class Widths { shares, dynamic, four };
-
-using Values = std::array<double, super>;  // fp32 numbers of a super-group
-
-float divided(double a, double b) { return static_cast<float>(a) / static_cast<float>(b); }
-float added(double a, double b) { return static_cast<float>(a) + static_cast<float>(b); }
-float multiplied(double a, double b) { return static_cast<float>(a) * static_cast<float>(b); }
-
-class BF16 {
-public:
-    void round(const double* x, double scale, double* rounded, std::size_t count) const {
-        cast_.round(x, scale, rounded, count, {}, 0);
-    }
-    double operator()(double x) const {
-        round(&x, 1.0, &x, 1);
-        return x;
-    }
-
-private:
-    RowCast cast_{parse_format("bf16"), {RoundingMode::ties_to_even, Overflow::ieee}};
-};
 
 // The second half is added to the first until one number is left.
 double tree_sum(Values x) {
@@ -77,93 +44,6 @@ double tree_sum(Values x) {
         for (std::size_t i = 0; i < half; ++i) x[i] = added(x[i], x[i + half]);
     return x[0];
 }
-
-// The levels m(-R), ..., m(R) of a width.
-class Lattice {
-public:
-    // e = 0: m(l) = l.
-    Lattice(int bits, double e) : bits_(bits), last_((1 << (bits - 1)) - 1), e_(e) {
-        for (int l = 0; l <= last_ + 1.0; ++l)
-            values_.push_back(e == 0.0 ? l
-                                       : (std::pow(1.0 + 2.0 * e * e, l) - 1.0) / (2.0 * e * e) *
-                                             (1.0 + e * e));
-    }
-    int bits() const { return bits_; }
-    double last() const { return last_; }  // R
-    // m(l) of an integer l from -R - 1 to R + 1.
-    double at(double l) const {
-        const double value = values_[static_cast<std::size_t>(std::abs(l))];
-        return l < 0.0 ? -value : value;
-    }
-    // l of t, not a NaN; `between`: rounds between values instead of between integers l.
-    double rounded(double t, double r, bool between) const {
-        const double place = position(t), low = std::clamp(std::floor(place), -last_ - 1.0, last_);
-        double fraction = place - low;
-        if (between) fraction = (t - at(low)) / (at(low + 1.0) - at(low));
-        return std::clamp(r <= fraction ? low + 1.0 : low, -last_, last_);
-    }
-
-private:
-    // The real number l of m(l) = t.
-    double position(double t) const {
-        if (e_ == 0.0) return t;
-        const double size = std::log(std::abs(t) * 2.0 * e_ * e_ / (1.0 + e_ * e_) + 1.0) /
-                            std::log(1.0 + 2.0 * e_ * e_);
-        return t < 0.0 ? -size : size;
-    }
-
-    int bits_;
-    double last_, e_;
-    std::vector<double> values_;
-};
-
-// Encodes super-groups.
-class Codec {
-public:
-    Codec(Quantizer quantizer, Rules rules)
-        : by_paper_(rules == Rules::paper), between_(by_paper_ && quantizer == Quantizer::mee) {
-        constexpr std::array<double, 3> distances{0.27, 0.20, 0.08};
-        for (std::size_t i = 0; i < distances.size(); ++i)
-            lattices_.emplace_back(2 << i, quantizer == Quantizer::mee ? distances[i] : 0.0);
-    }
-
-    // Replaces x by what its message decodes to. r and r_of_scales are words of all elements and of
-    // all groups, as numbers of [0, 1).
-    void send(Values& x, int bits, const Values& r, const double* r_of_scales,
-              BitWriter& wire) const {
-        const Lattice& lattice = lattices_[bits == 8 ? 2 : bits == 4 ? 1 : 0];
-        std::array<double, groups> scales;
-        for (std::size_t j = 0; j < groups; ++j) {
-            double amax = 0.0;
-            for (std::size_t i = 0; i < group; ++i)
-                amax = std::max(amax, std::abs(x[j * group + i]));
-            scales[j] = added(divided(amax, lattice.at(lattice.last())), 1e-7);
-        }
-        const double most = *std::ranges::max_element(scales), unit = bf16(divided(most, 255.0));
-        wire.put(bits_cast<std::uint32_t>(static_cast<float>(unit)) >> 16, 16);
-        for (std::size_t j = 0; j < groups; ++j) {
-            const double exact = multiplied(divided(scales[j], most), 255.0),
-                         low = std::floor(exact);
-            double q = std::ceil(exact);
-            if (by_paper_) q = low + (r_of_scales[j] < exact - low ? 1.0 : 0.0);
-            q = q >= 1.0 ? std::min(q, 255.0) : 1.0;  // NaN: 1
-            const double scale = multiplied(q, unit);
-            wire.put(static_cast<std::uint64_t>(q), 8);
-            for (std::size_t i = j * group; i < (j + 1) * group; ++i) {
-                const double t = divided(x[i], scale);
-                const double l = std::isnan(t) ? 0.0 : lattice.rounded(t, r[i], between_);
-                x[i] = std::isnan(t) ? t : multiplied(lattice.at(l), scale);
-                wire.put(static_cast<std::uint64_t>(l + lattice.last()), lattice.bits());
-            }
-        }
-    }
-
-    BF16 bf16;
-
-private:
-    bool by_paper_, between_;
-    std::vector<Lattice> lattices_;  // of 2, 4 and 8 bits
-};
 
 // u of widths=dynamic.
 struct Memory {

@@ -196,6 +196,24 @@ def test_a_loss_that_is_not_a_number_is_a_loss():
             assert np.array_equal(found[name], (alone.reduced / WORKERS).astype(np.float32))
 
 
+def test_a_memory_of_another_form_is_refused():
+    """A scheme reads beyond its rows: one sentence, of a tensor's exchange and of a step's."""
+    sentence = "has another length than this exchange's"
+    x = gradients(0)
+    state = apscope.exchange("fractrain", x["block.fc.weight"], loss=1.0).state
+    state["indicator"][0] = 54  # the number of the width in force, of four
+    with pytest.raises(ValueError, match=sentence):
+        apscope.exchange("fractrain", x["block.fc.weight"], loss=1.0, step=1, state=state)
+    exchanger = Exchanger("fractrain", SHAPES, workers=WORKERS)
+    run(exchanger, x, loss=1.0)
+    memory = exchanger.state_dict()
+    for rows in memory["memory"].values():
+        rows["indicator"][0] = 54
+    exchanger.load_state_dict(memory)
+    with pytest.raises(ValueError, match=sentence):
+        run(exchanger, x, loss=1.0)
+
+
 @pytest.mark.parametrize(
     "options, words",
     [
