@@ -112,35 +112,14 @@ int smallest_exponent(std::span<const float> x, const std::vector<std::string>& 
         ", the inputs of order=" + limits::clipped(order) + "; quantize it first");
 }
 
-// What the operand's numbers have in common.
-struct OperandRange {
-    bool finite = true;
-    int least = 0, most = 0;         // exponents of numbers other than 0
-    std::uint32_t significands = 0;  // bits that some significand has
-    int bits() const { return significands == 0 ? 0 : 24 - std::countr_zero(significands); }
-};
-OperandRange range_of(std::span<const float> x, int smallest) {
-    OperandRange range{true, 1000, -1000, 0};
-    for (const float value : x) {
-        const UnitNumber number = unit_number(value, smallest);
-        range.finite &= unit_is_finite(value);
-        if (number.significand == 0) continue;
-        range.least = std::min(range.least, number.exponent);
-        range.most = std::max(range.most, number.exponent);
-        range.significands |= static_cast<std::uint32_t>(std::abs(number.significand));
-    }
-    return range;
-}
-
 // Operands for the kernel.
 struct Packed {
     std::vector<float> values;
     std::vector<std::int16_t> exponents;
     explicit Packed(std::size_t size) : values(size), exponents(size) {}
-    void set(std::size_t i, const UnitNumber& from) {
-        values[i] = from.value;
-        exponents[i] =
-            from.significand == 0 ? zero_operand : static_cast<std::int16_t>(from.exponent);
+    void set_exponents(std::size_t first, std::size_t count, int smallest, int bias) {
+        simd::run<OperandExponents>(values.data() + first, count, smallest, bias,
+                                    exponents.data() + first);
     }
 };
 
@@ -155,12 +134,28 @@ public:
 
     bool kernel_serves() const {
         if (!unit_kernel_serves(unit_) || unit_.flush) return false;
-        const OperandRange a = range_of(a_, smallest_a_), b = range_of(b_, smallest_b_);
-        return a.finite && b.finite && a.bits() + b.bits() <= 24 && a.least + b.least >= -100 &&
-               a.most + b.most <= 100;
+        const auto range_of = [](std::span<const float> x) {
+            NumberRange range;
+            simd::run<FindNumberRange>(x.data(), x.size(), &range);
+            return range;
+        };
+        const NumberRange a = range_of(a_), b = range_of(b_), c = range_of(out_);
+        if (std::max(a.most, b.most) >= infinity_bits<float>) return false;
+        const auto bits = [](const NumberRange& x) {
+            return 24 - std::countr_zero(x.all | 1u << 23);
+        };
+        const auto exponent = [](std::uint32_t magnitude, int smallest) {
+            return std::max(static_cast<int>(magnitude >> 23) - 127, smallest);
+        };
+        return bits(a) + bits(b) <= 24 &&
+               exponent(a.least, smallest_a_) + exponent(b.least, smallest_b_) >= -75 &&
+               exponent(a.most, smallest_a_) + exponent(b.most, smallest_b_) <= 90 &&
+               c.least >= bits_cast<std::uint32_t>(0x1p-100f) &&
+               c.most <= bits_cast<std::uint32_t>(0x1p100f);
     }
 
     // NVIDIA's rule for panels of outputs side by side.
+    template <class Sum>
     void run_kernel() {
         const std::size_t count = chains_.terms.size(),
                           panels = (sizes_.columns + panel_lanes - 1) / panel_lanes;
@@ -170,8 +165,13 @@ public:
         parallel_pieces(
             sizes_.batches * sizes_.rows, threads_,
             [&](std::size_t row) {
+                const float* const from = a_.data() + row / sizes_.rows * sizes_.a.batch +
+                                          row % sizes_.rows * sizes_.a.outer;
+                float* const to = a.values.data() + row * count;
                 for (std::size_t k = 0; k < count; ++k)
-                    a.set(row * count + k, at_a(row / sizes_.rows, row % sizes_.rows, k));
+                    if (const std::size_t term = chains_.terms[k]; term != absent)
+                        to[k] = from[term * sizes_.a.term];
+                a.set_exponents(row * count, count, smallest_a_, exponent_bias);
             },
             count);
         parallel_pieces(
@@ -179,11 +179,14 @@ public:
             [&](std::size_t panel) {
                 const std::size_t column = panel % panels * panel_lanes,
                                   width = std::min(panel_lanes, sizes_.columns - column);
-                for (std::size_t k = 0; k < count; ++k) {
-                    for (std::size_t j = 0; j < panel_lanes; ++j)
-                        b.set((panel * count + k) * panel_lanes + j,
-                              j < width ? at_b(panel / panels, column + j, k) : UnitNumber{});
-                }
+                const float* const from =
+                    b_.data() + panel / panels * sizes_.b.batch + column * sizes_.b.outer;
+                float* to = b.values.data() + panel * count * panel_lanes;
+                for (std::size_t k = 0; k < count; ++k, to += panel_lanes)
+                    if (const std::size_t term = chains_.terms[k]; term != absent)
+                        for (std::size_t j = 0; j < width; ++j)
+                            to[j] = from[term * sizes_.b.term + j * sizes_.b.outer];
+                b.set_exponents(panel * count * panel_lanes, count * panel_lanes, smallest_b_, 0);
             },
             count * panel_lanes);
         run(panel_lanes, [&](std::size_t batch, std::size_t row, std::size_t rows,
@@ -197,7 +200,7 @@ public:
                 add_chains<panel_lanes>(
                     chains_, unit_, carry, [&](std::size_t first, std::size_t end, float* c) {
                         const std::size_t of_b = (panel + first) * panel_lanes;
-                        simd::run<AddUnitBlocks<panel_lanes>>(
+                        simd::run<AddUnitBlocks<panel_lanes, Sum>>(
                             &a.values[of_a + first], &a.exponents[of_a + first], &b.values[of_b],
                             &b.exponents[of_b], end - first, c, &unit_);
                     });
@@ -278,7 +281,7 @@ float as_result(float c, const MatrixUnit& unit) {
 
 }  // namespace
 
-void unit_product(std::span<const float> a, std::span<const float> b, std::span<const float> c,
+bool unit_product(std::span<const float> a, std::span<const float> b, std::span<const float> c,
                   std::span<float> out, const UnitProduct& sizes, const MatrixUnitOrder& order,
                   int threads, bool fast) {
     if (!c.empty() && c.size() != out.size())
@@ -287,11 +290,14 @@ void unit_product(std::span<const float> a, std::span<const float> b, std::span<
     UnitMatmul product(a, b, out, sizes, order, threads);
     for (std::size_t i = 0; i < out.size(); ++i)
         out[i] = c.empty() ? 0.0f : as_result(c[i], order.unit);
-    if (out.empty()) return;
-    if (fast && product.kernel_serves()) product.run_kernel();
-    else product.run_rule();
+    if (out.empty()) return false;
+    fast = fast && product.kernel_serves();
+    if (!fast) product.run_rule();
+    else if (order.unit.block < terms_of_group(order.unit)) product.run_kernel<std::int32_t>();
+    else product.run_kernel<double>();
     for (float& result : out)
         if (std::isnan(result)) result = bits_cast<float>(std::uint32_t{0x7FFFFFFF});
+    return fast;
 }
 
 }  // namespace apscope::detail

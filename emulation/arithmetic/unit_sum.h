@@ -19,9 +19,10 @@ struct UnitProduct {
 };
 
 // out[h][i][j] = c[h][i][j] + the sum over k of a[h][i][k] b[h][k][j]; an empty c is +0. `fast`:
-// false selects the path that applies core/matrix_unit.h's rule to every output. Throws
-// std::invalid_argument for operands that are not values of the order's formats.
-void unit_product(std::span<const float> a, std::span<const float> b, std::span<const float> c,
+// false selects the path that applies core/matrix_unit.h's rule to every output. Returns whether
+// the fast path served. Throws std::invalid_argument for operands that are not values of the
+// order's formats.
+bool unit_product(std::span<const float> a, std::span<const float> b, std::span<const float> c,
                   std::span<float> out, const UnitProduct& sizes, const MatrixUnitOrder& order,
                   int threads, bool fast = true);
 
