@@ -37,11 +37,11 @@ struct MatrixUnit {
     bool flush = false;                        // subnormal operands, and C, are +0
 
     // The products of one instruction: one block, or two of interleaved products.
-    int instruction() const {
+    APSCOPE_HD int instruction() const {
         return interleave != Interleave::none && rule == Rule::aligned ? 2 * block : block;
     }
     // The product at a place of an instruction: mod4 has first those with k mod 4 in {0, 1}.
-    int product_at(int place) const {
+    APSCOPE_HD int product_at(int place) const {
         if (instruction() == block) return place;
         const int part = place / block, i = place % block;
         return interleave == Interleave::mod4 ? i / 2 * 4 + i % 2 + 2 * part : 2 * i + part;
@@ -121,22 +121,28 @@ APSCOPE_HD float unit_result(std::int64_t sum, int unit, int result, bool neares
     return sum < 0 ? -rounded : rounded;
 }
 
+// Operands are arrays of UnitNumber, or objects whose operator[] makes it.
+
 // NVIDIA's step, of finite operands.
-APSCOPE_HD float add_aligned_block(const MatrixUnit& unit, const UnitNumber* a, const UnitNumber* b,
-                                   int count, float c) {
+template <class A, class B>
+APSCOPE_HD float add_aligned_block(const MatrixUnit& unit, const A& a, const B& b, int count,
+                                   float c) {
     const UnitNumber last = unit_number(c, unit.smallest_exponent());
     const int zero = unit.zero_exponent();
     int top = last.significand == 0 ? zero : last.exponent;
     for (int k = 0; k < count; ++k) {
-        const bool none = a[k].significand == 0 || b[k].significand == 0;
-        const int exponent = none ? zero : a[k].exponent + b[k].exponent;
+        const UnitNumber x = a[k], y = b[k];
+        const bool none = x.significand == 0 || y.significand == 0;
+        const int exponent = none ? zero : x.exponent + y.exponent;
         top = exponent > top ? exponent : top;
     }
     std::int64_t sum =
         shift_toward_zero(last.significand, unit.fraction - 23 + last.exponent - top);
-    for (int k = 0; k < count; ++k)
-        sum += shift_toward_zero(std::int64_t{a[k].significand} * b[k].significand,
-                                 unit.fraction - 46 + a[k].exponent + b[k].exponent - top);
+    for (int k = 0; k < count; ++k) {
+        const UnitNumber x = a[k], y = b[k];
+        sum += shift_toward_zero(std::int64_t{x.significand} * y.significand,
+                                 unit.fraction - 46 + x.exponent + y.exponent - top);
+    }
     // A zero result is +0.
     return unit_result(sum, top - unit.fraction, unit.result, unit.nearest, unit.half) + 0.0f;
 }
@@ -144,7 +150,8 @@ APSCOPE_HD float add_aligned_block(const MatrixUnit& unit, const UnitNumber* a, 
 // CDNA 1's step, of finite operands, at most 4 products. The exact sum is a row of fp64 numbers
 // that do not overlap, smallest first, to which terms are added one by one (Shewchuk, Discrete and
 // Computational Geometry 18, 1997: grow-expansion); its rounding to odd determines the fp32 result.
-APSCOPE_HD float add_exact_block(const UnitNumber* a, const UnitNumber* b, int count, float c) {
+template <class A, class B>
+APSCOPE_HD float add_exact_block(const A& a, const B& b, int count, float c) {
     double parts[5] = {};
     for (int k = 0; k <= count; ++k) {
         double sum = static_cast<double>(c);
@@ -172,7 +179,8 @@ APSCOPE_HD float flush_subnormal(float x) {
 }
 
 // CDNA 2's step: at most 4 products.
-APSCOPE_HD float add_pairwise_block(const UnitNumber* a, const UnitNumber* b, int count, float c) {
+template <class A, class B>
+APSCOPE_HD float add_pairwise_block(const A& a, const B& b, int count, float c) {
     float sums[4] = {};
     for (int k = 0; k < count; ++k) sums[k] = flush_subnormal(a[k].value * b[k].value);
     const float first = flush_subnormal(sums[0] + sums[1]);
@@ -184,21 +192,25 @@ APSCOPE_HD float add_pairwise_block(const UnitNumber* a, const UnitNumber* b, in
 // exponent is rounded down 32 bits below the larger of that and C's exponent, C 24 bits below; the
 // total is rounded down to 31 bits, then ties to even to fp32. FP8's products of even and of odd k
 // are cut apart, and C counts as zero if it lies more than 25 below.
-APSCOPE_HD float add_cdna3_block(const MatrixUnit& unit, const UnitNumber* a, const UnitNumber* b,
-                                 int count, float c) {
+template <class A, class B>
+APSCOPE_HD float add_cdna3_block(const MatrixUnit& unit, const A& a, const B& b, int count,
+                                 float c) {
     constexpr int none = -999;
     const int parts = unit.interleave == MatrixUnit::Interleave::even_odd ? 2 : 1;
     int tops[2] = {none, none};
     std::int64_t sums[2] = {0, 0};
     for (int k = 0; k < count; ++k) {
         int& top = tops[k % parts];
-        if (a[k].significand != 0 && b[k].significand != 0 && a[k].exponent + b[k].exponent > top)
-            top = a[k].exponent + b[k].exponent;
+        const UnitNumber x = a[k], y = b[k];
+        if (x.significand != 0 && y.significand != 0 && x.exponent + y.exponent > top)
+            top = x.exponent + y.exponent;
     }
-    for (int k = 0; k < count; ++k)
+    for (int k = 0; k < count; ++k) {
+        const UnitNumber x = a[k], y = b[k];
         sums[k % parts] +=
-            shift_toward_zero(std::int64_t{a[k].significand} * b[k].significand,
-                              unit.fraction - 46 + a[k].exponent + b[k].exponent - tops[k % parts]);
+            shift_toward_zero(std::int64_t{x.significand} * y.significand,
+                              unit.fraction - 46 + x.exponent + y.exponent - tops[k % parts]);
+    }
     const int of_products = tops[0] > tops[1] ? tops[0] : tops[1];
     std::int64_t products = 0;
     for (int part = 0; part < parts; ++part)
@@ -223,8 +235,8 @@ APSCOPE_HD bool unit_is_finite(float x) {
 
 // D of one block of at most `block` products. A NaN, infinity times zero, and infinities of both
 // signs give NaN (0x7FFFFFFF); infinities of one sign give that infinity.
-APSCOPE_HD float add_block(const MatrixUnit& unit, const UnitNumber* a, const UnitNumber* b,
-                           int count, float c) {
+template <class A, class B>
+APSCOPE_HD float add_block(const MatrixUnit& unit, const A& a, const B& b, int count, float c) {
     if (unit.rule == MatrixUnit::Rule::pairwise) return add_pairwise_block(a, b, count, c);
     const bool limited = unit.rule == MatrixUnit::Rule::cdna3;
     double total = c;

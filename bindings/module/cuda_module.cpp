@@ -149,23 +149,24 @@ void define_arrays(apscope::python::Module& m) {
               all_reduce_on_device(at<const float>(in), workers, at<double>(out), n, f, options, {},
                                    q.stream);
           });
-    m.def("matmul", [](Address a, Address b, Address out, std::size_t batches, std::size_t rows,
-                       std::size_t terms, std::size_t columns, const std::string& format,
-                       const std::string& order, const std::optional<std::string>& accumulate,
-                       const std::optional<std::string>& product, const Projection& projection,
-                       std::uint64_t seed, int device, Address stream) {
-        const FloatFormat f = format_for(format, projection);
-        SumOptions options;
-        options.order = parse_sum_order(order);
-        options.format = f;
-        if (accumulate) options.accumulate = parse_format(*accumulate);
-        if (product) options.product = parse_format(*product);
-        options.projection = projection;
-        options.seed = seed;
-        const Queue q(device, stream);
-        matmul_on_device(at<const float>(a), at<const float>(b), at<float>(out), batches, rows,
-                         terms, columns, options, q.stream);
-    });
+    m.def("matmul",
+          [](Address a, Address b, Address c, Address out, std::size_t batches, std::size_t rows,
+             std::size_t terms, std::size_t columns, const std::string& format,
+             const std::string& order, const std::optional<std::string>& accumulate,
+             const std::optional<std::string>& product, const Projection& projection,
+             std::uint64_t seed, int device, Address stream) {
+              const FloatFormat f = format_for(format, projection);
+              SumOptions options;
+              options.order = parse_sum_order(order);
+              options.format = f;
+              if (accumulate) options.accumulate = parse_format(*accumulate);
+              if (product) options.product = parse_format(*product);
+              options.projection = projection;
+              options.seed = seed;
+              const Queue q(device, stream);
+              matmul_on_device(at<const float>(a), at<const float>(b), at<const float>(c),
+                               at<float>(out), batches, rows, terms, columns, options, q.stream);
+          });
 }
 
 void define_blocks(apscope::python::Module& m) {

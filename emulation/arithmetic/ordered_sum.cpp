@@ -307,11 +307,27 @@ std::vector<float> fp32_numbers(std::span<const Real> x, const char* what) {
 template <class Real>
 bool add_by_unit(std::span<const Real> a, std::span<const Real> b, std::span<const Real> c,
                  std::span<Real> out, const UnitProduct& sizes, const SumOptions& options) {
+    const MatrixUnitOrder* const order = unit_order(options, !c.empty());
+    if (order == nullptr) return false;
+    if constexpr (std::is_same_v<Real, float>) {
+        unit_product(a, b, c, out, sizes, *order, options.threads, options.registers);
+    } else {
+        std::vector<float> sums(out.size());
+        unit_product(fp32_numbers(a, "a"), fp32_numbers(b, "b"), fp32_numbers(c, "c"), sums, sizes,
+                     *order, options.threads, options.registers);
+        std::copy(sums.begin(), sums.end(), out.begin());
+    }
+    return true;
+}
+
+}  // namespace
+
+const MatrixUnitOrder* unit_order(const SumOptions& options, bool has_c) {
     if (options.order.kind != SumOrder::Kind::unit) {
-        if (!c.empty())
+        if (has_c)
             throw std::invalid_argument(
                 "c is a term of order=unit:... only; without it, add c to the result");
-        return false;
+        return nullptr;
     }
     const MatrixUnitOrder& order = *options.order.unit;
     const FloatFormat result = parse_format(order.unit.half ? "fp16" : "fp32");
@@ -323,18 +339,8 @@ bool add_by_unit(std::span<const Real> a, std::span<const Real> b, std::span<con
         throw std::invalid_argument(
             "order=" + limits::clipped(order.text) +
             " has its own roundings; leave out product, accumulate and projections");
-    if constexpr (std::is_same_v<Real, float>) {
-        unit_product(a, b, c, out, sizes, order, options.threads, options.registers);
-    } else {
-        std::vector<float> sums(out.size());
-        unit_product(fp32_numbers(a, "a"), fp32_numbers(b, "b"), fp32_numbers(c, "c"), sums, sizes,
-                     order, options.threads, options.registers);
-        std::copy(sums.begin(), sums.end(), out.begin());
-    }
-    return true;
+    return &order;
 }
-
-}  // namespace
 
 SumOrder parse_sum_order(std::string_view text) {
     using Kind = SumOrder::Kind;

@@ -64,6 +64,10 @@ void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out
 // of the unit's results, and there is no other format and only the default projection. `c` is C, of
 // out's size or, for +0, empty; other orders take no C.
 
+// The order of a matrix unit, or null for another order; throws std::invalid_argument for options
+// that the order does not take.
+const MatrixUnitOrder* unit_order(const SumOptions& options, bool has_c);
+
 // out[j] = the sum over k of a[k][j] b[k][j].
 template <class Real>
 void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t terms,

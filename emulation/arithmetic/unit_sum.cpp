@@ -11,6 +11,7 @@
 #include "core/limits.h"
 #include "core/named_formats.h"
 #include "core/parse.h"
+#include "emulation/arithmetic/unit_chains.h"
 #include "emulation/arithmetic/unit_sum_kernel.h"
 #include "emulation/cast/quantize.h"
 #include "emulation/machine/parallel.h"
@@ -21,95 +22,54 @@ namespace {
 
 constexpr std::size_t row_block = 64, panel_lanes = 32, absent = ~std::size_t{0};
 
-// The places of the chains' terms: every instruction's products in the order in which the unit adds
-// them. An incomplete instruction has absent products, which are zeros.
-struct Chains {
+// The terms in the order in which the unit adds them: every instruction's products, of which an
+// incomplete instruction has absent ones, which are zeros.
+struct TermPlaces {
+    UnitChains chains;
     std::vector<std::size_t> terms;
-    std::vector<std::size_t> ends;  // the chains' ends in `terms`
-    bool added = false;             // chains begin at +0, and are added to C in fp32
+    std::vector<std::size_t> starts;  // the chains' first places
 
-    Chains(const MatrixUnitOrder& order, std::size_t count) {
-        added = order.promote != 0 || order.split != 0;
-        if (order.promote != 0) {
-            for (std::size_t first = 0; first < count; first += order.promote)
-                chain(order.unit, first, std::min(count, first + order.promote));
-        } else if (order.split != 0) {
-            // With more pieces than terms, the other pieces are empty, and add +0.
-            const std::size_t pieces = std::max<std::size_t>(1, std::min(order.split, count));
-            for (std::size_t i = 0; i < pieces; ++i) {
-                const auto bound = [&](std::size_t piece) {
-                    return static_cast<std::size_t>(static_cast<unsigned __int128>(piece) * count /
-                                                    pieces);
-                };
-                if (bound(i) != bound(i + 1) || i == 0) chain(order.unit, bound(i), bound(i + 1));
+    TermPlaces(const MatrixUnitOrder& order, std::size_t count)
+        : chains{count, order.promote, order.split} {
+        const auto size = static_cast<std::size_t>(order.unit.instruction());
+        for (std::size_t chain = 0; chain < chains.count(); ++chain) {
+            starts.push_back(terms.size());
+            const std::size_t end = chains.first(chain + 1);
+            for (std::size_t first = chains.first(chain); first < end; first += size) {
+                for (std::size_t place = 0; place < size; ++place) {
+                    const std::size_t k =
+                        first +
+                        static_cast<std::size_t>(order.unit.product_at(static_cast<int>(place)));
+                    terms.push_back(k < end ? k : absent);
+                }
             }
-        } else {
-            chain(order.unit, 0, count);
         }
     }
-
-private:
-    void chain(const MatrixUnit& unit, std::size_t first, std::size_t end) {
+    // The places of the instructions of the terms first .. end - 1.
+    struct Range {
+        std::size_t first, count;
+    };
+    Range range(std::size_t chain, std::size_t first, std::size_t end,
+                const MatrixUnit& unit) const {
         const auto size = static_cast<std::size_t>(unit.instruction());
-        for (; first < end; first += size) {
-            for (std::size_t place = 0; place < size; ++place) {
-                const std::size_t k =
-                    first + static_cast<std::size_t>(unit.product_at(static_cast<int>(place)));
-                terms.push_back(k < end ? k : absent);
-            }
-        }
-        ends.push_back(terms.size());
+        return {starts[chain] + first - chains.first(chain),
+                (end - first + size - 1) / size * size};
     }
 };
 
-// Adds the chains to `lanes` outputs, which are C before; add(first, end, carry) adds the blocks of
-// the terms first .. end - 1 to the carries.
-template <std::size_t Lanes, class Add>
-void add_chains(const Chains& chains, const MatrixUnit& unit, float* out, const Add& add) {
-    const auto add_rounded = [&](float* sum, const float* x, bool half) {
-        for (std::size_t j = 0; j < Lanes; ++j) sum[j] = add_results(sum[j], x[j], half);
-    };
-    const auto instruction = static_cast<std::size_t>(unit.instruction());
-    std::size_t first = 0;
-    for (const std::size_t end : chains.ends) {
-        float from_zero[Lanes] = {};
-        float* const sum = chains.added ? from_zero : out;
-        if (unit.c_last) {
-            for (; first < end; first += instruction) {
-                float d[Lanes] = {};
-                add(first, first + instruction, d);
-                add_rounded(sum, d, unit.half);
-            }
-        } else {
-            if (first < end) add(first, end, sum);
-            first = end;
-        }
-        if (chains.added) add_rounded(out, from_zero, false);
-    }
-}
-
-// The exponent of the smallest normal number of the operand's format.
-int smallest_exponent(std::span<const float> x, const std::vector<std::string>& inputs,
-                      const char* what, const std::string& order, int threads) {
-    if (inputs.empty()) return -126;
-    std::vector<float> cast(x.size());
-    std::size_t refused = 0;
-    for (const std::string& name : inputs) {
-        const FloatFormat format = parse_format(name);
+int operand_exponent(std::span<const float> x, const MatrixUnitOrder& order, std::size_t operand,
+                     int threads) {
+    std::vector<float> cast(order.inputs[operand].empty() ? 0 : x.size());
+    const auto first_other = [&](const FloatFormat& format) -> std::optional<std::size_t> {
         quantize(x, cast, format, {}, {}, threads);
         const auto differs =
             std::mismatch(x.begin(), x.end(), cast.begin(), [](float given, float value) {
                 return given == value || (std::isnan(given) && std::isnan(value));
             });
-        if (differs.first == x.end()) return format.emin();
-        refused = std::max(refused, static_cast<std::size_t>(differs.first - x.begin()));
-    }
-    std::string formats = inputs.front();
-    for (std::size_t i = 1; i < inputs.size(); ++i) formats += " or " + inputs[i];
-    throw std::invalid_argument(
-        std::string(what) + " has " + shortest(static_cast<double>(x[refused])) + " at element " +
-        std::to_string(refused) + ", which is not a value of " + formats +
-        ", the inputs of order=" + limits::clipped(order) + "; quantize it first");
+        if (differs.first == x.end()) return std::nullopt;
+        return static_cast<std::size_t>(differs.first - x.begin());
+    };
+    return unit_operand_exponent(order, operand, first_other, [&](std::size_t i) { return x[i]; });
 }
 
 // Operands for the kernel.
@@ -127,10 +87,9 @@ class UnitMatmul {
 public:
     UnitMatmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
                const UnitProduct& sizes, const MatrixUnitOrder& order, int threads)
-        : a_(a), b_(b), out_(out), sizes_(sizes), unit_(order.unit), chains_(order, sizes.terms),
-          smallest_a_(smallest_exponent(a, order.inputs[0], "a", order.text, threads)),
-          smallest_b_(smallest_exponent(b, order.inputs[1], "b", order.text, threads)),
-          threads_(threads) {}
+        : a_(a), b_(b), out_(out), sizes_(sizes), unit_(order.unit), places_(order, sizes.terms),
+          smallest_a_(operand_exponent(a, order, 0, threads)),
+          smallest_b_(operand_exponent(b, order, 1, threads)), threads_(threads) {}
 
     bool kernel_serves() const {
         if (!unit_kernel_serves(unit_) || unit_.flush) return false;
@@ -157,7 +116,7 @@ public:
     // NVIDIA's rule for panels of outputs side by side.
     template <class Sum>
     void run_kernel() {
-        const std::size_t count = chains_.terms.size(),
+        const std::size_t count = places_.terms.size(),
                           panels = (sizes_.columns + panel_lanes - 1) / panel_lanes;
         // Rows of a; panels of b, with the columns of a panel side by side.
         Packed a(sizes_.batches * sizes_.rows * count),
@@ -169,7 +128,7 @@ public:
                                           row % sizes_.rows * sizes_.a.outer;
                 float* const to = a.values.data() + row * count;
                 for (std::size_t k = 0; k < count; ++k)
-                    if (const std::size_t term = chains_.terms[k]; term != absent)
+                    if (const std::size_t term = places_.terms[k]; term != absent)
                         to[k] = from[term * sizes_.a.term];
                 a.set_exponents(row * count, count, smallest_a_, exponent_bias);
             },
@@ -183,7 +142,7 @@ public:
                     b_.data() + panel / panels * sizes_.b.batch + column * sizes_.b.outer;
                 float* to = b.values.data() + panel * count * panel_lanes;
                 for (std::size_t k = 0; k < count; ++k, to += panel_lanes)
-                    if (const std::size_t term = chains_.terms[k]; term != absent)
+                    if (const std::size_t term = places_.terms[k]; term != absent)
                         for (std::size_t j = 0; j < width; ++j)
                             to[j] = from[term * sizes_.b.term + j * sizes_.b.outer];
                 b.set_exponents(panel * count * panel_lanes, count * panel_lanes, smallest_b_, 0);
@@ -198,11 +157,13 @@ public:
                 float* const results = out_.data() + place(batch, i, column);
                 std::copy_n(results, columns, carry);
                 add_chains<panel_lanes>(
-                    chains_, unit_, carry, [&](std::size_t first, std::size_t end, float* c) {
-                        const std::size_t of_b = (panel + first) * panel_lanes;
+                    places_.chains, unit_, carry,
+                    [&](std::size_t chain, std::size_t first, std::size_t end, float* c) {
+                        const auto [at, size] = places_.range(chain, first, end, unit_);
+                        const std::size_t of_b = (panel + at) * panel_lanes;
                         simd::run<AddUnitBlocks<panel_lanes, Sum>>(
-                            &a.values[of_a + first], &a.exponents[of_a + first], &b.values[of_b],
-                            &b.exponents[of_b], end - first, c, &unit_);
+                            &a.values[of_a + at], &a.exponents[of_a + at], &b.values[of_b],
+                            &b.exponents[of_b], size, c, &unit_);
                     });
                 std::copy_n(carry, columns, results);
             }
@@ -213,16 +174,17 @@ public:
     void run_rule() {
         run(1, [&](std::size_t batch, std::size_t row, std::size_t rows, std::size_t column,
                    std::size_t) {
-            const std::size_t count = chains_.terms.size();
+            const std::size_t count = places_.terms.size();
             std::vector<UnitNumber> a(count), b(count);
             for (std::size_t k = 0; k < count; ++k) b[k] = at_b(batch, column, k);
             for (std::size_t i = row; i < row + rows; ++i) {
                 for (std::size_t k = 0; k < count; ++k) a[k] = at_a(batch, i, k);
                 const auto block = static_cast<std::size_t>(unit_.block);
-                add_chains<1>(chains_, unit_, out_.data() + place(batch, i, column),
-                              [&](std::size_t first, std::size_t end, float* c) {
-                                  for (; first < end; first += block)
-                                      *c = add_block(unit_, &a[first], &b[first], unit_.block, *c);
+                add_chains<1>(places_.chains, unit_, out_.data() + place(batch, i, column),
+                              [&](std::size_t chain, std::size_t first, std::size_t end, float* c) {
+                                  const auto [at, size] = places_.range(chain, first, end, unit_);
+                                  for (std::size_t k = at; k < at + size; k += block)
+                                      *c = add_block(unit_, &a[k], &b[k], unit_.block, *c);
                               });
             }
         });
@@ -248,12 +210,10 @@ private:
     }
     UnitNumber number(std::span<const float> x, const UnitProduct::Strides& strides,
                       std::size_t batch, std::size_t outer, std::size_t k, int smallest) const {
-        if (chains_.terms[k] == absent) return {};
-        const UnitNumber found = unit_number(
-            x[batch * strides.batch + outer * strides.outer + chains_.terms[k] * strides.term],
-            smallest);
-        const bool subnormal = std::abs(found.significand) < 1 << 23;
-        return unit_.flush && subnormal && unit_is_finite(found.value) ? UnitNumber{} : found;
+        if (places_.terms[k] == absent) return {};
+        return unit_operand(
+            x[batch * strides.batch + outer * strides.outer + places_.terms[k] * strides.term],
+            smallest, unit_);
     }
     UnitNumber at_a(std::size_t batch, std::size_t row, std::size_t k) const {
         return number(a_, sizes_.a, batch, row, k, smallest_a_);
@@ -265,21 +225,33 @@ private:
     std::span<float> out_;
     const UnitProduct& sizes_;
     MatrixUnit unit_;
-    Chains chains_;
+    TermPlaces places_;
     int smallest_a_, smallest_b_, threads_;
 };
 
-// C in the format of the unit's results.
-float as_result(float c, const MatrixUnit& unit) {
-    if (unit.flush && c != 0 && std::abs(c) < 0x1p-126f) return 0;
-    if (!unit.half || !unit_is_finite(c)) return c;
-    const UnitNumber number = unit_number(c, -126);
-    return number.significand == 0
-               ? c
-               : unit_result(number.significand, number.exponent - 23, 10, true, true);
-}
-
 }  // namespace
+
+int unit_operand_exponent(
+    const MatrixUnitOrder& order, std::size_t operand,
+    const std::function<std::optional<std::size_t>(const FloatFormat&)>& first_other,
+    const std::function<float(std::size_t)>& number) {
+    const std::vector<std::string>& inputs = order.inputs[operand];
+    if (inputs.empty()) return -126;
+    std::size_t refused = 0;
+    std::string formats;
+    for (const std::string& name : inputs) {
+        const FloatFormat format = parse_format(name);
+        const std::optional<std::size_t> other = first_other(format);
+        if (!other) return format.emin();
+        refused = std::max(refused, *other);
+        formats += (formats.empty() ? "" : " or ") + name;
+    }
+    throw std::invalid_argument(std::string(operand == 0 ? "a" : "b") + " has " +
+                                shortest(static_cast<double>(number(refused))) + " at element " +
+                                std::to_string(refused) + ", which is not a value of " + formats +
+                                ", the inputs of order=" + limits::clipped(order.text) +
+                                "; quantize it first");
+}
 
 bool unit_product(std::span<const float> a, std::span<const float> b, std::span<const float> c,
                   std::span<float> out, const UnitProduct& sizes, const MatrixUnitOrder& order,
@@ -289,7 +261,7 @@ bool unit_product(std::span<const float> a, std::span<const float> b, std::span<
                                     std::to_string(out.size()));
     UnitMatmul product(a, b, out, sizes, order, threads);
     for (std::size_t i = 0; i < out.size(); ++i)
-        out[i] = c.empty() ? 0.0f : as_result(c[i], order.unit);
+        out[i] = c.empty() ? 0.0f : unit_addend(c[i], order.unit);
     if (out.empty()) return false;
     fast = fast && product.kernel_serves();
     if (!fast) product.run_rule();

@@ -84,6 +84,17 @@ def sums() -> Iterator[tuple[str, Call]]:
                 x[-2048:].reshape(32, 64), x[-2048:].reshape(64, 32), n, **h
             ),
         )
+    for unit in ("h100", "h100:fp8,promote=32", "h100:mma_fp8", "mi300x", "mi250x"):
+        yield (
+            f"matmul fp32, unit:{unit}",
+            lambda x, u=unit: apscope.matmul(
+                *(
+                    apscope.quantize(x[-2048:], "e5m2", overflow="saturate").reshape(shape)
+                    for shape in ((32, 64), (64, 32))
+                ),
+                "fp32", order=f"unit:{u}", c=x[:1024].reshape(32, 32),
+            ),
+        )  # fmt: skip
 
 
 def outcome(call: Call, x: Any) -> tuple[str, Any]:

@@ -1,6 +1,7 @@
 // Every kernel but quantize against the host: the edges of every binade, subnormal and special
 // numbers, and random ones.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "analysis/cuda/error_cuda.h"
@@ -181,6 +182,43 @@ bool prove_blocks() {
     return right;
 }
 
+namespace {
+
+// Orders of matrix units, with C; one operand has a NaN and an infinity.
+bool prove_units() {
+    constexpr std::size_t batches = 2, rows = 19, terms = 83, columns = 23;
+    std::vector<float> c = random_numbers(batches * rows * columns, 9, 3);
+    const Array<float> addend(c);
+    bool right = true;
+    for (const MatrixUnitPreset& preset : matrix_unit_presets()) {
+        const std::string input(preset.inputs.substr(0, preset.inputs.find(' ')));
+        for (const std::string above : {"", ",promote=24", ",split=3"}) {
+            SumOptions options;
+            if (preset.unit.half && !above.empty()) continue;
+            options.order = parse_sum_order("unit:" + std::string(preset.name) + above);
+            options.format = parse_format(preset.unit.half ? "fp16" : "fp32");
+            std::vector<float> a = random_numbers(batches * rows * terms, 5, 1),
+                               b = random_numbers(batches * terms * columns, 5, 2);
+            const FloatFormat format = parse_format(input);
+            quantize(a, a, format, {});
+            quantize(b, b, format, {});
+            a[5] = std::numeric_limits<float>::quiet_NaN();
+            if (format.has_infinity) b[7] = std::numeric_limits<float>::infinity();
+            const Array<float> left(a), right_factor(b), out(c.size());
+            std::vector<float> expected(c.size());
+            ordered_matmul<float>(a, b, batches, rows, terms, expected, options, c);
+            matmul_on_device(left.get(), right_factor.get(), addend.get(), out.get(), batches, rows,
+                             terms, columns, options, nullptr);
+            right =
+                report("matmul unit:" + std::string(preset.name) + above, expected, out.read()) &&
+                right;
+        }
+    }
+    return right;
+}
+
+}  // namespace
+
 bool prove_matmul() {
     constexpr std::size_t batches = 2, rows = 37, terms = 129, columns = 53;
     std::vector<float> a = random_numbers(batches * rows * terms, 5, 1),
@@ -202,8 +240,8 @@ bool prove_matmul() {
                 std::vector<float> expected(batches * rows * columns);
                 ordered_matmul<float>(a, b, batches, rows, terms, expected, options);
                 const Array<float> out(expected.size());
-                matmul_on_device(left.get(), right_factor.get(), out.get(), batches, rows, terms,
-                                 columns, options, nullptr);
+                matmul_on_device(left.get(), right_factor.get(), nullptr, out.get(), batches, rows,
+                                 terms, columns, options, nullptr);
                 right =
                     report(std::string("matmul ") + order + ", product " +
                                (*product ? product : "exact") + ", " + std::string(to_string(mode)),
@@ -212,7 +250,7 @@ bool prove_matmul() {
             }
         }
     }
-    return right;
+    return prove_units() && right;
 }
 
 }  // namespace apscope::detail::gpu

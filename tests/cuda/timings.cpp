@@ -110,27 +110,38 @@ void print_timings() {
     const double peak = multiply_adds_a_second();
     std::printf("fp32 multiply-adds: %.2f 10^12 a second\n", peak * 1e-12);
     constexpr std::size_t side = 2048;
+    const auto time_matmul = [&](const SumOptions& options, const std::string& name) {
+        const double seconds = median_seconds(
+            [&] {
+                matmul_on_device(x.get(), x.get() + side * side, nullptr, y.get(), 1, side, side,
+                                 side, options, nullptr);
+            },
+            5);
+        const double rate = static_cast<double>(side) * side * side / seconds;
+        const std::string what = "matmul 2048^3, " + name;
+        std::printf("%s: %.3f ms, %.3f 10^12 steps a second, 1/%.0f of the multiply-adds\n",
+                    what.c_str(), seconds * 1e3, rate * 1e-12, peak / rate);
+        found.timings.push_back({what, seconds * 1e3, peak / rate, "fp32 multiply-adds",
+                                 rate * 1e-12, "10^12 steps a second"});
+        std::fflush(stdout);
+    };
     for (const char* order : {"sequential", "chunked:64", "pairwise", "kahan"}) {
         for (const char* product : {"", "e4m3"}) {
             SumOptions options;
             options.order = parse_sum_order(order);
             options.format = parse_format("fp16");
             if (*product != '\0') options.product = parse_format(product);
-            const double seconds = median_seconds(
-                [&] {
-                    matmul_on_device(x.get(), x.get() + side * side, y.get(), 1, side, side, side,
-                                     options, nullptr);
-                },
-                5);
-            const double rate = static_cast<double>(side) * side * side / seconds;
-            const std::string what = std::string("matmul 2048^3, fp16, ") + order + ", product " +
-                                     (*product ? product : "exact");
-            std::printf("%s: %.3f ms, %.3f 10^12 steps a second, 1/%.0f of the multiply-adds\n",
-                        what.c_str(), seconds * 1e3, rate * 1e-12, peak / rate);
-            found.timings.push_back({what, seconds * 1e3, peak / rate, "fp32 multiply-adds",
-                                     rate * 1e-12, "10^12 steps a second"});
-            std::fflush(stdout);
+            time_matmul(options, std::string("fp16, ") + order + ", product " +
+                                     (*product ? product : "exact"));
         }
+    }
+    // The rules of h100 and h100:fp8 for any fp32 numbers.
+    for (const char* order :
+         {"unit:k=16,fraction=25,result=23", "unit:k=32,fraction=13,result=13"}) {
+        SumOptions options;
+        options.order = parse_sum_order(order);
+        options.format = parse_format("fp32");
+        time_matmul(options, std::string("fp32, ") + order);
     }
 }
 

@@ -235,16 +235,19 @@ def matmul(
     order: str,
     product: FloatFormat | None,
     accumulate: FloatFormat | None,
+    c: Any,
     s: Settings,
     out: Any,
 ) -> Any:
     """`apscope.matmul` of matrices, or of equal numbers of them."""
-    for operand, what in ((a, "a"), (b, "b")):
+    given = {"a": a, "b": b} | ({} if c is None else {"c": c})
+    for what, operand in given.items():
         if not _on_gpu(operand):
             raise ValueError(
-                f"{what} is not in a GPU's memory, but the other operand is; give both on one GPU"
+                f"{what} is not in a GPU's memory, but another operand is; give all on one GPU"
             )
-    left, right = _floats(a, "a", narrow=True), _floats(b, "b", narrow=True)
+    views = {what: _floats(operand, what, narrow=True) for what, operand in given.items()}
+    left, right = views["a"], views["b"]
     if (
         len(left.shape) < 2
         or left.shape[:-2] != right.shape[:-2]
@@ -254,17 +257,22 @@ def matmul(
             f"a has shape {left.shape}, b {right.shape}; on a GPU give (..., m, k) and (..., k, n) "
             "with the same leading axes"
         )
-    device = _located(left, "a")
-    if _located(right, "b") != device:
-        raise ValueError(f"a is on GPU {device}, b on GPU {_located(right, 'b')}; give both on one")
-    device_arrays.module().require_device(device)
     shape = (*left.shape[:-1], right.shape[-1])
+    if c is not None and views["c"].shape != shape:
+        raise ValueError(f"c has shape {views['c'].shape}, the result {shape}; they must agree")
+    device = _located(left, "a")
+    for what, view in views.items():
+        if _located(view, what) != device:
+            raise ValueError(
+                f"a is on GPU {device}, {what} on GPU {_located(view, what)}; give all on one"
+            )
+    device_arrays.module().require_device(device)
     result, address = _result(a, left, device, shape, np.float32, out)
     device_arrays.module().matmul(
-        left.address, right.address, address, int(np.prod(shape[:-2], dtype=np.int64)), shape[-2],
-        left.shape[-1], shape[-1], f.name, text("order", order),
-        None if accumulate is None else accumulate.name, None if product is None else product.name,
-        _projection(s), s.seed, device, left.stream,
+        left.address, right.address, 0 if c is None else views["c"].address, address,
+        int(np.prod(shape[:-2], dtype=np.int64)), shape[-2], left.shape[-1], shape[-1], f.name,
+        text("order", order), None if accumulate is None else accumulate.name,
+        None if product is None else product.name, _projection(s), s.seed, device, left.stream,
     )  # fmt: skip
     return result
 

@@ -236,9 +236,7 @@ def matmul(
     if _on_gpu(a) or _on_gpu(b):
         from . import gpu
 
-        if c is not None:
-            raise ValueError("c is not supported on a GPU; give arrays on the CPU")
-        return gpu.matmul(a, b, f, order, products, accumulator, s, out)
+        return gpu.matmul(a, b, f, order, products, accumulator, c, s, out)
     x, y = _operand(a, "a"), _operand(b, "b")
     for operand, what in ((x, "a"), (y, "b")):
         if operand.ndim == 0:

@@ -1,13 +1,30 @@
 #include "emulation/cuda/arithmetic/matmul_choice.h"
+#include "emulation/cuda/machine/first_index.h"
 #include "emulation/cuda/machine/launch.h"
 
 namespace apscope::detail {
 
-void matmul_on_device(const float* a, const float* b, float* out, std::size_t batches,
-                      std::size_t rows, std::size_t terms, std::size_t columns,
+void matmul_on_device(const float* a, const float* b, const float* c, float* out,
+                      std::size_t batches, std::size_t rows, std::size_t terms, std::size_t columns,
                       const SumOptions& options, cudaStream_t stream) {
-    with_matmul_step(a, b, out, batches, rows, terms, columns, options,
-                     [&](const auto& step) { launch(step, stream); });
+    const MatrixUnitOrder* const order = unit_order(options, c != nullptr);
+    if (order == nullptr) {
+        with_matmul_step(a, b, out, batches, rows, terms, columns, options,
+                         [&](const auto& step) { launch(step, stream); });
+        return;
+    }
+    const auto first_other = [&](const float* x, std::size_t size, const FloatFormat& format) {
+        const FirstIndex first(true, stream);
+        launch(find_other_number(x, size, format, first.get()), stream);
+        return first.read();
+    };
+    const auto number = [&](const float* x, std::size_t index) {
+        float value = 0;
+        APSCOPE_CUDA(cudaMemcpy(&value, x + index, sizeof value, cudaMemcpyDeviceToHost));
+        return value;
+    };
+    launch(unit_step(a, b, c, out, batches, rows, terms, columns, *order, first_other, number),
+           stream);
 }
 
 }  // namespace apscope::detail

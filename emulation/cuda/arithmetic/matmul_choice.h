@@ -1,13 +1,15 @@
-// Makes the step of a matrix product; with_matmul_step() calls f(step). Host only.
+// Makes the step of a matrix product; with_matmul_step() calls f(step), and unit_step() returns it.
+// Host only.
 #pragma once
 
 #include <stdexcept>
 #include <string>
 
 #include "core/float_format.h"
-#include "core/limits.h"
+#include "emulation/arithmetic/unit_sum.h"
 #include "emulation/cuda/arithmetic/matmul_cuda.h"
 #include "emulation/cuda/arithmetic/matmul_step.h"
+#include "emulation/cuda/arithmetic/unit_step.h"
 
 namespace apscope::detail {
 
@@ -17,6 +19,37 @@ inline StepRounder make_step_rounder(const FloatFormat& format, const Projection
     return {r.cast, r.operand_floor, r.path(Operation::add) == ArithmeticPath::wide};
 }
 
+// The step of a matrix unit's order. first_other(x, size, format) returns the index of the first of
+// `size` numbers at x that is not a value of the format, and number(x, index) that number.
+template <class FirstOther, class NumberAt>
+UnitStep unit_step(const float* a, const float* b, const float* c, float* out, std::size_t batches,
+                   std::size_t rows, std::size_t terms, std::size_t columns,
+                   const MatrixUnitOrder& order, const FirstOther& first_other,
+                   const NumberAt& number) {
+    const auto smallest = [&](std::size_t operand, const float* x, std::size_t size) {
+        return unit_operand_exponent(
+            order, operand, [&](const FloatFormat& format) { return first_other(x, size, format); },
+            [&](std::size_t index) { return number(x, index); });
+    };
+    return {a,
+            b,
+            c,
+            out,
+            batches,
+            rows,
+            terms,
+            columns,
+            order.unit,
+            {terms, order.promote, order.split},
+            smallest(0, a, batches * rows * terms),
+            smallest(1, b, batches * terms * columns)};
+}
+inline FindOtherNumber find_other_number(const float* x, std::size_t size,
+                                         const FloatFormat& format, unsigned long long* first) {
+    return {x, size, make_cast<double>(format, {}), first};
+}
+
+// The step of another order.
 template <class F>
 void with_matmul_step(const float* a, const float* b, float* out, std::size_t batches,
                       std::size_t rows, std::size_t terms, std::size_t columns,
@@ -25,10 +58,6 @@ void with_matmul_step(const float* a, const float* b, float* out, std::size_t ba
     if (options.order.kind == Kind::exact) {
         throw std::invalid_argument("order=exact is not supported on a GPU; use sequential, "
                                     "pairwise, chunked:N or kahan, or the CPU");
-    }
-    if (options.order.kind == Kind::unit) {
-        throw std::invalid_argument("order=" + limits::clipped(options.order.unit->text) +
-                                    " is not supported on a GPU; give arrays on the CPU");
     }
     if (is_stochastic(options.projection.rounding) && terms >= std::size_t{1} << 26) {
         throw std::invalid_argument(

@@ -5,27 +5,12 @@
 #include "emulation/cuda/cast/quantize_cuda.h"
 #include "emulation/cuda/cast/quantize_step.h"
 #include "emulation/cuda/cast/step_choice.h"
-#include "emulation/cuda/machine/device_memory.h"
+#include "emulation/cuda/machine/first_index.h"
 #include "emulation/cuda/machine/launch.h"
 
 namespace apscope::detail {
 
 namespace {
-
-constexpr unsigned long long nowhere = ~0ull;
-
-// An index in device memory that a kernel sets; no memory if `is_needed` is false.
-class FirstIndex {
-public:
-    FirstIndex(bool is_needed, cudaStream_t stream) {
-        if (is_needed) index_.emplace(std::vector<unsigned long long>{nowhere}, stream);
-    }
-    unsigned long long* get() const { return index_ ? index_->get() : nullptr; }
-    unsigned long long read() const { return index_ ? index_->read()[0] : nowhere; }
-
-private:
-    std::optional<DeviceMemory<unsigned long long>> index_;
-};
 
 template <class Real>
 void encode_array(const Real* in, void* out, int code_bytes, std::size_t n,
@@ -54,8 +39,8 @@ void encode_array(const Real* in, void* out, int code_bytes, std::size_t n,
                                     in, out, code_bytes, {n, 0}, rounding, codec, nan_at.get()},
                                 stream);
                         });
-    if (const unsigned long long index = nan_at.read(); index != nowhere) {
-        throw std::invalid_argument("element " + std::to_string(index) + " is NaN, which " +
+    if (const auto index = nan_at.read()) {
+        throw std::invalid_argument("element " + std::to_string(*index) + " is NaN, which " +
                                     format.name() +
                                     " does not have; give nan= a code to use instead");
     }
@@ -79,8 +64,8 @@ void decode_on_device(const Code* in, Real* out, std::size_t n, const FloatForma
     codec.keep_payload = keep_payload;
     const FirstIndex wide_at(bits < static_cast<int>(sizeof(Code) * 8), stream);
     launch(DecodeStep<Code, Real, 4>{in, out, {n, 0}, codec, bits, wide_at.get()}, stream);
-    if (const unsigned long long index = wide_at.read(); index != nowhere) {
-        throw std::invalid_argument("the code of element " + std::to_string(index) +
+    if (const auto index = wide_at.read()) {
+        throw std::invalid_argument("the code of element " + std::to_string(*index) +
                                     " is wider than " + format.name() + ", which has " +
                                     std::to_string(bits) + " bits");
     }

@@ -2,9 +2,14 @@
 // emulation/arithmetic/ordered_sum.h.
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "core/named_formats.h"
+#include "emulation/cast/quantize.h"
 #include "emulation/cuda/arithmetic/matmul_choice.h"
 #include "tests/support/cuda_inputs.h"
 
@@ -75,6 +80,76 @@ TEST(CudaMatmul, SpecialValues) {
                 expect_products(a, b, terms, options, order);
             }
         }
+    }
+}
+
+// Runs the step that finds the first number which is not a value of a format.
+std::optional<std::size_t> first_other(const float* x, std::size_t size,
+                                       const FloatFormat& format) {
+    unsigned long long first = ~0ull;
+    run_on_cpu(find_other_number(x, size, format, &first));
+    if (first == ~0ull) return std::nullopt;
+    return static_cast<std::size_t>(first);
+}
+float number_at(const float* x, std::size_t index) { return x[index]; }
+
+TEST(CudaMatmul, MatrixUnits) {
+    std::vector<std::string> orders{"k=16,fraction=25,result=23,inputs=e5m2*fp16",
+                                    "k=7,fraction=9,result=5,result_rounding=ties_to_even",
+                                    "k=8,fraction=30,result=10,format=fp16,subnormals=flush"};
+    for (const MatrixUnitPreset& preset : matrix_unit_presets())
+        for (const char* above : {"", ",promote=6", ",promote=32", ",split=3", ",split=1000"})
+            if (!preset.unit.half || *above == '\0')
+                orders.push_back(std::string(preset.name) + above);
+    for (const std::string& order : orders) {
+        SumOptions options = with_order(("unit:" + order).c_str(), "fp32");
+        const MatrixUnitOrder& unit = *options.order.unit;
+        if (unit.unit.half) options.format = parse_format("fp16");
+        for (const std::size_t terms : {0u, 1u, 5u, 33u, 75u}) {
+            for (const bool special : {false, true}) {
+                std::vector<float> a = random_floats(batches * rows * terms, 6, 1),
+                                   b = random_floats(batches * terms * columns, 6, 2),
+                                   c = random_floats(batches * rows * columns, 12, 3);
+                const auto as_inputs = [&](std::vector<float>& x, std::size_t operand) {
+                    if (special)
+                        for (std::size_t i = 0; i < x.size(); i += 7)
+                            x[i] = edge_inputs()[(i * 131 + terms) % edge_inputs().size()];
+                    if (!unit.inputs[operand].empty())
+                        quantize(x, x, parse_format(unit.inputs[operand].back()), {});
+                };
+                as_inputs(a, 0);
+                as_inputs(b, 1);
+                if (special)
+                    for (std::size_t i = 0; i < c.size(); i += 3)
+                        c[i] = edge_inputs()[i * 977 % edge_inputs().size()];
+                for (const bool has_c : {false, true}) {
+                    std::vector<float> expected(c.size()), out(c.size(), -1.0f);
+                    ordered_matmul<float>(a, b, batches, rows, terms, expected, options,
+                                          has_c ? std::span<const float>(c)
+                                                : std::span<const float>());
+                    run_on_cpu(unit_step(a.data(), b.data(), has_c ? c.data() : nullptr, out.data(),
+                                         batches, rows, terms, columns, unit, first_other,
+                                         number_at));
+                    EXPECT_EQ(differing(expected, out), 0u) << order << " terms=" << terms;
+                }
+            }
+        }
+    }
+}
+
+TEST(CudaMatmul, MatrixUnitsRefuseOtherInputs) {
+    const std::vector<float> a(batches * rows, 1.5f);
+    std::vector<float> b(batches * columns, 1.0f), out(batches * rows * columns);
+    b[3] = 1.0f + 0x1p-11f;
+    b[4] = 0x1.1p-20f;
+    const MatrixUnitOrder order = parse_matrix_unit_order("h100");
+    try {
+        unit_step(a.data(), b.data(), nullptr, out.data(), batches, rows, 1, columns, order,
+                  first_other, number_at);
+        FAIL();
+    } catch (const std::invalid_argument& e) {
+        EXPECT_STREQ(e.what(), "b has 1.00048828125 at element 3, which is not a value of fp16 or "
+                               "bf16, the inputs of order=unit:h100; quantize it first");
     }
 }
 

@@ -293,6 +293,20 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
             ValueError,
             "b is not in a GPU's memory",
         ),
+        (
+            lambda: apscope.matmul(
+                Fake(), Fake(shape=(3, 4)), "fp32", order="unit:h100", c=np.zeros((2, 4))
+            ),
+            ValueError,
+            "c is not in a GPU's memory",
+        ),
+        (
+            lambda: apscope.matmul(
+                Fake(), Fake(shape=(3, 4)), "fp32", order="unit:h100", c=Fake(shape=(4,))
+            ),
+            ValueError,
+            r"c has shape \(4,\), the result \(2, 4\)",
+        ),
     ],
 )
 def test_what_is_not_served_is_refused(stand_in, call, error, words):
