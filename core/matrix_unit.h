@@ -23,6 +23,7 @@ struct MatrixUnit {
         exact,     // CDNA 1: products and C exactly, rounded once, ties to even
         pairwise,  // CDNA 2: products, and their sums in pairs, then C's, in fp32, ties to even
         cdna3,     // CDNA 3: products aligned without C, then their sum and C rounded down
+        grouped,   // FP4 products of groups of 16 exactly; the groups aligned as products are
     };
     enum class Interleave : std::uint8_t { none, mod4, even_odd };
 
@@ -35,6 +36,7 @@ struct MatrixUnit {
     bool c_last = false;  // blocks begin at +0; C is added to an instruction's result, ties to even
     Interleave interleave = Interleave::none;  // which products make a block
     bool flush = false;                        // subnormal operands, and C, are +0
+    int scaled = 0;  // consecutive products whose factors have one scale each; 0: no scales
 
     // The products of one instruction: one block, or two of interleaved products.
     APSCOPE_HD int instruction() const {
@@ -51,6 +53,7 @@ struct MatrixUnit {
     // F = 13, of FP8 products, no bit lies so low that 24 or 25 cut it: they are multiples of
     // 2^-32.
     APSCOPE_HD int zero_exponent() const {
+        if (rule == Rule::grouped) return -139;
         return smallest_exponent() + 18 - (fraction == 13 ? 24 : fraction);
     }
 
@@ -229,6 +232,34 @@ APSCOPE_HD float add_cdna3_block(const MatrixUnit& unit, const A& a, const B& b,
     return unit_result(total, unit_of_total, 23, true, false);
 }
 
+// The step of FP4 instructions, of finite operands: scaled_operand() has given each the exponent of
+// its scale. A group of 16 products is added exactly, and has the exponent of its scales' product,
+// or that of a zero if all its products are zeros.
+template <class A, class B>
+APSCOPE_HD float add_grouped_block(const MatrixUnit& unit, const A& a, const B& b, int count,
+                                   float c) {
+    constexpr int group = 16, most = 4;
+    const UnitNumber last = unit_number(c, unit.smallest_exponent());
+    const int zero = unit.zero_exponent();
+    std::int64_t sums[most] = {};
+    int exponents[most] = {}, top = last.significand == 0 ? zero : last.exponent;
+    for (int g = 0; g * group < count; ++g) {
+        exponents[g] = zero;
+        for (int k = g * group; k < (g + 1) * group; ++k) {
+            const UnitNumber x = a[k], y = b[k];
+            const std::int64_t product = std::int64_t{x.significand} * y.significand;
+            sums[g] += product;
+            if (product != 0) exponents[g] = x.exponent + y.exponent;
+        }
+        top = exponents[g] > top ? exponents[g] : top;
+    }
+    std::int64_t sum =
+        shift_toward_zero(last.significand, unit.fraction - 23 + last.exponent - top);
+    for (int g = 0; g * group < count; ++g)
+        sum += shift_toward_zero(sums[g], unit.fraction - 46 + exponents[g] - top);
+    return unit_result(sum, top - unit.fraction, unit.result, unit.nearest, unit.half) + 0.0f;
+}
+
 APSCOPE_HD bool unit_is_finite(float x) {
     return (bits_cast<std::uint32_t>(x) & ~sign_bit<float>) < infinity_bits<float>;
 }
@@ -251,6 +282,7 @@ APSCOPE_HD float add_block(const MatrixUnit& unit, const A& a, const B& b, int c
         return total != total ? bits_cast<float>(std::uint32_t{0x7FFFFFFF})
                               : static_cast<float>(total);
     if (unit.rule == MatrixUnit::Rule::exact) return add_exact_block(a, b, count, c);
+    if (unit.rule == MatrixUnit::Rule::grouped) return add_grouped_block(unit, a, b, count, c);
     return limited ? add_cdna3_block(unit, a, b, count, c)
                    : add_aligned_block(unit, a, b, count, c);
 }

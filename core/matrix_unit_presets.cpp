@@ -38,6 +38,14 @@ constexpr MatrixUnit c_last(MatrixUnit unit) {
     unit.interleave = Interleave::mod4;
     return unit;
 }
+// Operands with scales, one for so many terms.
+constexpr MatrixUnit scaled(MatrixUnit unit, int terms) {
+    unit.scaled = terms;
+    return unit;
+}
+constexpr MatrixUnit grouped(int terms) {
+    return scaled({.block = 64, .fraction = 35, .rule = Rule::grouped}, terms);
+}
 constexpr MatrixUnit amd(Rule rule, int block, Interleave interleave = Interleave::none) {
     return {.block = block,
             .fraction = 24,
@@ -72,6 +80,10 @@ constexpr auto presets = std::to_array<MatrixUnitPreset>({
     {"b200:tf32", "mma or tcgen05", "tf32", fp32_unit(8, 25), published},
     {"b200:fp8", "tcgen05", fp8, fp32_unit(32, 25), source},
     {"b200:fp8_fp16", "tcgen05", fp8, fp16_unit(32, 25), source},
+    {"b200:mxfp8", "tcgen05 mxf8f6f4", "e4m3fn e5m2 e3m2fn e2m3fn e2m1fn",
+     scaled(fp32_unit(32, 25), 32), source, "e8m0fnu"},
+    {"b200:mxfp4", "tcgen05 mxf4", "e2m1fn", grouped(32), source, "e8m0fnu"},
+    {"b200:nvfp4", "tcgen05 mxf4nvf4", "e2m1fn", grouped(16), source, "e4m3fn"},
     {"mi100", "v_mfma fp16", "fp16", amd(Rule::exact, 4), source},
     {"mi100:bf16", "v_mfma bf16", "bf16", amd(Rule::exact, 2), source},
     {"mi250x", "v_mfma k16 fp16, bf16_1k", half, amd(Rule::pairwise, 4), source},
@@ -87,7 +99,6 @@ constexpr auto missing = std::to_array<MissingMatrixUnit>({
     {"cdna4", "no model of it has been published"},
     {"tpu", "no model of it has been published"},
     {"trainium", "no model of it has been published"},
-    {"b200:nvfp4", "its groups of products have scales, which a product of two matrices lacks"},
 });
 
 template <std::size_t N>
@@ -171,6 +182,7 @@ MatrixUnitOrder parse_matrix_unit_order(std::string_view text) {
     if (named) {
         const MatrixUnitPreset& preset = matrix_unit_preset(parts[0]);
         order.unit = preset.unit;
+        order.scales = preset.scales;
         for (const std::string_view input : split_outside(preset.inputs, ' '))
             order.inputs[0].emplace_back(input);
         order.inputs[1] = order.inputs[0];
@@ -212,9 +224,20 @@ MatrixUnitOrder parse_matrix_unit_order(std::string_view text) {
                                         " with this interleave");
         unit.block = products / (multiple == 1 ? 1 : 2);
     }
-    if (unit.rule != Rule::aligned && unit != matrix_unit_preset(split_outside(text, ',')[0]).unit)
-        throw std::invalid_argument("order=" + limits::clipped(order.text) +
-                                    " changes AMD's rule; it takes inputs, promote and split");
+    if (unit.rule != Rule::aligned || unit.scaled != 0) {
+        MatrixUnit own = matrix_unit_preset(split_outside(text, ',')[0]).unit;
+        const bool has_fraction = unit.scaled != 0;
+        if (has_fraction) own.fraction = unit.fraction;
+        if (unit != own)
+            throw std::invalid_argument(
+                "order=" + limits::clipped(order.text) + " changes the rule of a unit that takes " +
+                (has_fraction ? "fraction, inputs and promote" : "inputs, promote and split"));
+    }
+    if (unit.scaled != 0 &&
+        (order.split != 0 || order.promote % static_cast<std::size_t>(unit.scaled) != 0))
+        throw std::invalid_argument("order=" + limits::clipped(order.text) + " has a scale for " +
+                                    std::to_string(unit.scaled) +
+                                    " terms; promote must be a multiple of that, without split");
     if (unit.half && unit.result > 10)
         throw std::invalid_argument("result=" + std::to_string(unit.result) +
                                     " must be at most 10 with format=fp16");

@@ -17,6 +17,7 @@ struct MatrixUnitPreset {
     std::string_view inputs;  // names of the operands' formats, separated by blanks
     MatrixUnit unit;
     std::string_view evidence;
+    std::string_view scales = {};  // the format of scales; none without scales
 };
 std::span<const MatrixUnitPreset> matrix_unit_presets();
 
@@ -38,6 +39,13 @@ struct MatrixUnitOrder {
         0;                  // terms of a chain from +0, whose result is added in fp32; 0: one chain
     std::size_t split = 0;  // the number of such chains; 0: one chain that begins at C
     std::string text;       // as parsed, for messages
+    std::string scales;     // the format of scales; empty without scales
+};
+// The scales of order.unit.scaled consecutive terms each: of a (batches, rows, pieces), of b
+// (batches, pieces, columns), in C order.
+template <class Real>
+struct UnitScales {
+    std::span<const Real> a, b;
 };
 // Parses what follows "unit:": PRESET, or k=N,fraction=N,result=N, and further keys. k is the
 // number of products of an instruction, of which an interleave makes two blocks: c=term|last,

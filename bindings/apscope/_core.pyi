@@ -739,7 +739,7 @@ def main_schemes() -> list[str]:
     ...
 def make_scheme(name: str, base: str, parts: dict, keeps_state: bool | None, compares_intended: bool, bits: typing.SupportsInt | typing.SupportsIndex, side_bits: typing.SupportsInt | typing.SupportsIndex, grid: str) -> None:
     ...
-def matrix_unit_order(order: str) -> tuple[str, int, list[str]]:
+def matrix_unit_order(order: str) -> tuple[str, int, list[str], int]:
     ...
 def matrix_units() -> list:
     ...
@@ -764,16 +764,16 @@ def optimizer_told(text: str) -> str | None:
     Of a trace's metadata: the name of a known optimizer, or None.
     """
 @typing.overload
-def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float32]) -> None:
+def ordered_dot(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float32], a_scales: numpy.typing.NDArray[numpy.float32] = ..., b_scales: numpy.typing.NDArray[numpy.float32] = ...) -> None:
     ...
 @typing.overload
-def ordered_dot(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float64]) -> None:
+def ordered_dot(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float64], a_scales: numpy.typing.NDArray[numpy.float64] = ..., b_scales: numpy.typing.NDArray[numpy.float64] = ...) -> None:
     ...
 @typing.overload
-def ordered_matmul(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float32]) -> None:
+def ordered_matmul(a: numpy.typing.NDArray[numpy.float32], b: numpy.typing.NDArray[numpy.float32], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float32], a_scales: numpy.typing.NDArray[numpy.float32] = ..., b_scales: numpy.typing.NDArray[numpy.float32] = ...) -> None:
     ...
 @typing.overload
-def ordered_matmul(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float64]) -> None:
+def ordered_matmul(a: numpy.typing.NDArray[numpy.float64], b: numpy.typing.NDArray[numpy.float64], batches: typing.SupportsInt | typing.SupportsIndex, size: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float64], format: FloatFormat, order: str, accumulate: FloatFormat | None, product: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex, c: numpy.typing.NDArray[numpy.float64], a_scales: numpy.typing.NDArray[numpy.float64] = ..., b_scales: numpy.typing.NDArray[numpy.float64] = ...) -> None:
     ...
 @typing.overload
 def ordered_sum(x: numpy.typing.NDArray[numpy.float32], terms: typing.SupportsInt | typing.SupportsIndex, out: numpy.typing.NDArray[numpy.float32], format: FloatFormat, order: str, accumulate: FloatFormat | None, projection: Projection, seed: typing.SupportsInt | typing.SupportsIndex, threads: typing.SupportsInt | typing.SupportsIndex) -> None:

@@ -82,30 +82,34 @@ void define_sums(apscope::python::Module& m) {
                        Array& out, const FloatFormat& format, const std::string& order,
                        std::optional<FloatFormat> accumulate, std::optional<FloatFormat> product,
                        const Projection& projection, std::uint64_t seed, int threads,
-                       const Array& c) {
+                       const Array& c, const Array& a_scales, const Array& b_scales) {
                 const SumOptions options =
                     make_options(format, order, accumulate, product, projection, seed, threads);
                 const Numbers x = span_of(a), y = span_of(b), z = span_of(c);
+                const UnitScales<T> scales{span_of(a_scales), span_of(b_scales)};
                 const std::span<T> result = span_of(out);
                 const py::gil_scoped_release release;
-                function(x, y, batches, size, result, options, z);
+                function(x, y, batches, size, result, options, z, scales);
             },
             py::arg("a").noconvert(), py::arg("b").noconvert(), py::arg("batches"), py::arg("size"),
             py::arg("out").noconvert(), py::arg("format"), py::arg("order"), py::arg("accumulate"),
             py::arg("product"), py::arg("projection"), py::arg("seed"), py::arg("threads"),
-            py::arg("c").noconvert());
+            py::arg("c").noconvert(), py::arg("a_scales").noconvert() = Array(),
+            py::arg("b_scales").noconvert() = Array());
     };
     // `size` is the number of terms; for matrix products, the number of rows of a matrix of `a`.
-    define_products("ordered_dot", [](Numbers a, Numbers b, std::size_t, std::size_t terms,
-                                      std::span<T> out, const SumOptions& options,
-                                      Numbers c) { ordered_dot<T>(a, b, terms, out, options, c); });
-    define_products("ordered_matmul",
-                    [](Numbers a, Numbers b, std::size_t batches, std::size_t rows,
-                       std::span<T> out, const SumOptions& options, Numbers c) {
-                        const std::size_t all_rows = batches * rows;
-                        ordered_matmul<T>(a, b, batches, rows,
-                                          all_rows == 0 ? 0 : a.size() / all_rows, out, options, c);
-                    });
+    define_products("ordered_dot",
+                    [](Numbers a, Numbers b, std::size_t, std::size_t terms, std::span<T> out,
+                       const SumOptions& options, Numbers c,
+                       const UnitScales<T>&) { ordered_dot<T>(a, b, terms, out, options, c); });
+    define_products("ordered_matmul", [](Numbers a, Numbers b, std::size_t batches,
+                                         std::size_t rows, std::span<T> out,
+                                         const SumOptions& options, Numbers c,
+                                         const UnitScales<T>& scales) {
+        const std::size_t all_rows = batches * rows;
+        ordered_matmul<T>(a, b, batches, rows, all_rows == 0 ? 0 : a.size() / all_rows, out,
+                          options, c, scales);
+    });
 }
 
 }  // namespace
@@ -140,26 +144,29 @@ void bind_arithmetic(apscope::python::Module& m) {
             row["k"] = unit.instruction();
             // CDNA 1 adds exactly, CDNA 2 fp32 numbers.
             using Rule = MatrixUnit::Rule;
-            const bool cuts = unit.rule == Rule::aligned || unit.rule == Rule::cdna3;
+            const bool cuts = unit.rule != Rule::exact && unit.rule != Rule::pairwise;
             row["fraction"] = cuts ? py::cast(unit.fraction) : py::object(py::none());
             row["result"] = unit.half ? "fp16" : "fp32";
             row["result_bits"] = unit.result;
-            const bool is_term = unit.rule == Rule::aligned || unit.rule == Rule::exact;
-            row["c"] = unit.c_last || !is_term ? "last" : "term";
+            const bool is_last = unit.rule == Rule::pairwise || unit.rule == Rule::cdna3;
+            row["c"] = unit.c_last || is_last ? "last" : "term";
             constexpr std::array interleaves = {"none", "mod4", "even_odd"};
             row["interleave"] = interleaves[static_cast<std::size_t>(unit.interleave)];
+            row["scales"] = preset.scales;
+            row["scaled"] = unit.scaled;
             row["evidence"] = preset.evidence;
             units.append(row);
         }
         return units;
     });
-    // Of an order "unit:...": the format of its results, promote (0: one chain), and the formats
-    // of its operands.
+    // Of an order "unit:...": the format of its results, promote (0: one chain), the formats of its
+    // operands, and the number of terms that share scales (0: no scales).
     m.def(
         "matrix_unit_order",
         [](const std::string& order) {
             const MatrixUnitOrder unit = *parse_sum_order(order).unit;
-            return std::tuple(unit.unit.half ? "fp16" : "fp32", unit.promote, unit.inputs[0]);
+            return std::tuple(unit.unit.half ? "fp16" : "fp32", unit.promote, unit.inputs[0],
+                              unit.unit.scaled);
         },
         py::arg("order"));
     // Throws the reason for a name that is not a matrix unit's.

@@ -306,15 +306,19 @@ std::vector<float> fp32_numbers(std::span<const Real> x, const char* what) {
 // Adds products as a matrix unit does and returns true, or returns false for another order.
 template <class Real>
 bool add_by_unit(std::span<const Real> a, std::span<const Real> b, std::span<const Real> c,
-                 std::span<Real> out, const UnitProduct& sizes, const SumOptions& options) {
-    const MatrixUnitOrder* const order = unit_order(options, !c.empty());
+                 std::span<Real> out, const UnitProduct& sizes, const SumOptions& options,
+                 const UnitScales<Real>& scales) {
+    const MatrixUnitOrder* const order =
+        unit_order(options, !c.empty(), !scales.a.empty() || !scales.b.empty());
     if (order == nullptr) return false;
     if constexpr (std::is_same_v<Real, float>) {
-        unit_product(a, b, c, out, sizes, *order, options.threads, options.registers);
+        unit_product(a, b, c, out, sizes, *order, options.threads, scales, options.registers);
     } else {
+        const std::vector<float> of_a = fp32_numbers(scales.a, "the scales of a"),
+                                 of_b = fp32_numbers(scales.b, "the scales of b");
         std::vector<float> sums(out.size());
         unit_product(fp32_numbers(a, "a"), fp32_numbers(b, "b"), fp32_numbers(c, "c"), sums, sizes,
-                     *order, options.threads, options.registers);
+                     *order, options.threads, {of_a, of_b}, options.registers);
         std::copy(sums.begin(), sums.end(), out.begin());
     }
     return true;
@@ -322,11 +326,14 @@ bool add_by_unit(std::span<const Real> a, std::span<const Real> b, std::span<con
 
 }  // namespace
 
-const MatrixUnitOrder* unit_order(const SumOptions& options, bool has_c) {
+const MatrixUnitOrder* unit_order(const SumOptions& options, bool has_c, bool has_scales) {
     if (options.order.kind != SumOrder::Kind::unit) {
         if (has_c)
             throw std::invalid_argument(
                 "c is a term of order=unit:... only; without it, add c to the result");
+        if (has_scales)
+            throw std::invalid_argument(
+                "scales are those of order=unit:... only; multiply the factors by them");
         return nullptr;
     }
     const MatrixUnitOrder& order = *options.order.unit;
@@ -388,7 +395,7 @@ void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t t
     const std::size_t size = checked_size({terms, n}, "a and b");
     check_size(a, size, "a");
     check_size(b, size, "b");
-    if (add_by_unit(a, b, c, out, {n, 1, terms, 1, {1, 0, n}, {1, 0, n}}, options)) return;
+    if (add_by_unit(a, b, c, out, {n, 1, terms, 1, {1, 0, n}, {1, 0, n}}, options, {})) return;
     const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
         if (n > 0 && terms > 0 && register_dot(a, b, terms, out, options))
@@ -405,14 +412,15 @@ void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t t
 template <class Real>
 void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches,
                     std::size_t rows, std::size_t terms, std::span<Real> out,
-                    const SumOptions& options, std::span<const Real> c) {
+                    const SumOptions& options, std::span<const Real> c,
+                    const UnitScales<Real>& scales) {
     const std::size_t all_rows = checked_size({batches, rows}, "the rows of a"),
                       columns = all_rows == 0 ? 0 : out.size() / all_rows;
     check_size(a, checked_size({batches, rows, terms}, "a"), "a");
     if (all_rows != 0) check_size(b, checked_size({batches, terms, columns}, "b"), "b");
     const UnitProduct sizes{
         batches, rows, terms, columns, {rows * terms, terms, 1}, {terms * columns, 1, columns}};
-    if (add_by_unit(a, b, c, out, sizes, options)) return;
+    if (add_by_unit(a, b, c, out, sizes, options, scales)) return;
     const Rounders rounders = make_rounders(options, terms, true, std::is_same_v<Real, float>);
     if constexpr (std::is_same_v<Real, float>) {
         if (!out.empty() && terms > 0 && register_matmul(a, b, batches, rows, terms, out, options))
@@ -433,7 +441,7 @@ void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_
                               std::span<Real>, const SumOptions&, std::span<const Real>);      \
     template void ordered_matmul(std::span<const Real>, std::span<const Real>, std::size_t,    \
                                  std::size_t, std::size_t, std::span<Real>, const SumOptions&, \
-                                 std::span<const Real>);
+                                 std::span<const Real>, const UnitScales<Real>&);
 APSCOPE_REAL(float)
 APSCOPE_REAL(double)
 #undef APSCOPE_REAL

@@ -62,11 +62,12 @@ void ordered_sum(std::span<const Real> x, std::size_t terms, std::span<Real> out
                  const SumOptions& options);
 // The order of a matrix unit adds products only, and rounds by its own rule: `format` must be that
 // of the unit's results, and there is no other format and only the default projection. `c` is C, of
-// out's size or, for +0, empty; other orders take no C.
+// out's size or, for +0, empty; other orders take no C. `scales` are those of units whose operands
+// have some.
 
 // The order of a matrix unit, or null for another order; throws std::invalid_argument for options
 // that the order does not take.
-const MatrixUnitOrder* unit_order(const SumOptions& options, bool has_c);
+const MatrixUnitOrder* unit_order(const SumOptions& options, bool has_c, bool has_scales);
 
 // out[j] = the sum over k of a[k][j] b[k][j].
 template <class Real>
@@ -76,6 +77,7 @@ void ordered_dot(std::span<const Real> a, std::span<const Real> b, std::size_t t
 template <class Real>
 void ordered_matmul(std::span<const Real> a, std::span<const Real> b, std::size_t batches,
                     std::size_t rows, std::size_t terms, std::span<Real> out,
-                    const SumOptions& options, std::span<const Real> c = {});
+                    const SumOptions& options, std::span<const Real> c = {},
+                    const UnitScales<Real>& scales = {});
 
 }  // namespace apscope::detail

@@ -65,6 +65,24 @@ APSCOPE_HD UnitNumber unit_operand(float x, int smallest, const MatrixUnit& unit
     return unit.flush && subnormal && unit_is_finite(x) ? UnitNumber{} : number;
 }
 
+// An operand times its scale: a power of two, whose exponent is added, or, of grouped products, any
+// scale of at most 4 significant bits, whose exponent the result has. `smallest` is the exponent of
+// the smallest normal number of the scales' format.
+APSCOPE_HD UnitNumber scaled_operand(const UnitNumber& x, float scale, int smallest,
+                                     const MatrixUnit& unit) {
+    UnitNumber of_scale = unit_number(scale, smallest < -126 ? -126 : smallest);
+    if (smallest < -126 && of_scale.significand < 1 << 23) {  // 2^-127, of fp32's subnormal numbers
+        of_scale.significand = 1 << 23;
+        of_scale.exponent = -127;
+    }
+    const float value = scale != scale ? scale : x.value;
+    if (unit.rule != MatrixUnit::Rule::grouped)
+        return {value, x.significand, x.exponent + of_scale.exponent};
+    // Elements are halves, scales eighths of their exponent's power of two.
+    const auto halves = static_cast<std::int32_t>(2 * x.value);
+    return {value, halves * (of_scale.significand >> 20) * (1 << 19), of_scale.exponent};
+}
+
 // C in the format of the unit's results.
 APSCOPE_HD float unit_addend(float c, const MatrixUnit& unit) {
     if (unit.flush && c != 0 && c < 0x1p-126f && c > -0x1p-126f) return 0;

@@ -72,6 +72,36 @@ int operand_exponent(std::span<const float> x, const MatrixUnitOrder& order, std
     return unit_operand_exponent(order, operand, first_other, [&](std::size_t i) { return x[i]; });
 }
 
+void check_scales(const UnitScales<float>& scales, const UnitProduct& sizes,
+                  const MatrixUnitOrder& order) {
+    if (order.scales.empty()) {
+        if (!scales.a.empty() || !scales.b.empty())
+            throw std::invalid_argument("order=" + limits::clipped(order.text) +
+                                        " takes no scales; leave them out");
+        return;
+    }
+    const FloatFormat format = parse_format(order.scales);
+    const auto size = static_cast<std::size_t>(order.unit.scaled),
+               pieces = (sizes.terms + size - 1) / size;
+    const auto check = [&](std::span<const float> given, std::size_t outer, const char* what) {
+        const std::string name = std::string("the scales of ") + what;
+        if (given.size() != sizes.batches * pieces * outer)
+            throw std::invalid_argument(
+                "order=" + limits::clipped(order.text) + " needs a scale for every " +
+                std::to_string(size) + " terms; " + name + " have " + std::to_string(given.size()) +
+                " elements, not " + std::to_string(sizes.batches * pieces * outer));
+        std::vector<float> cast(given.size());
+        quantize(given, cast, format, {});
+        for (std::size_t i = 0; i < given.size(); ++i)
+            if (given[i] == given[i] && (given[i] != cast[i] || std::signbit(given[i])))
+                throw std::invalid_argument(
+                    name + " have " + shortest(static_cast<double>(given[i])) + " at element " +
+                    std::to_string(i) + ", which is not a positive value or 0 of " + order.scales);
+    };
+    check(scales.a, sizes.rows, "a");
+    check(scales.b, sizes.columns, "b");
+}
+
 // Operands for the kernel.
 struct Packed {
     std::vector<float> values;
@@ -86,9 +116,11 @@ struct Packed {
 class UnitMatmul {
 public:
     UnitMatmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
-               const UnitProduct& sizes, const MatrixUnitOrder& order, int threads)
-        : a_(a), b_(b), out_(out), sizes_(sizes), unit_(order.unit), places_(order, sizes.terms),
-          smallest_a_(operand_exponent(a, order, 0, threads)),
+               const UnitProduct& sizes, const MatrixUnitOrder& order,
+               const UnitScales<float>& scales, int threads)
+        : a_(a), b_(b), out_(out), sizes_(sizes), unit_(order.unit), scales_(scales),
+          smallest_scale_(order.scales.empty() ? 0 : parse_format(order.scales).emin()),
+          places_(order, sizes.terms), smallest_a_(operand_exponent(a, order, 0, threads)),
           smallest_b_(operand_exponent(b, order, 1, threads)), threads_(threads) {}
 
     bool kernel_serves() const {
@@ -215,16 +247,29 @@ private:
             x[batch * strides.batch + outer * strides.outer + places_.terms[k] * strides.term],
             smallest, unit_);
     }
+    // The number with the scale of its term, which lies at (first, piece, second).
+    UnitNumber scaled(const UnitNumber& number, std::span<const float> scales, std::size_t first,
+                      std::size_t k, std::size_t second, std::size_t columns) const {
+        if (unit_.scaled == 0 || places_.terms[k] == absent) return number;
+        const auto size = static_cast<std::size_t>(unit_.scaled),
+                   pieces = (sizes_.terms + size - 1) / size;
+        const float scale = scales[(first * pieces + places_.terms[k] / size) * columns + second];
+        return scaled_operand(number, scale, smallest_scale_, unit_);
+    }
     UnitNumber at_a(std::size_t batch, std::size_t row, std::size_t k) const {
-        return number(a_, sizes_.a, batch, row, k, smallest_a_);
+        return scaled(number(a_, sizes_.a, batch, row, k, smallest_a_), scales_.a,
+                      batch * sizes_.rows + row, k, 0, 1);
     }
     UnitNumber at_b(std::size_t batch, std::size_t column, std::size_t k) const {
-        return number(b_, sizes_.b, batch, column, k, smallest_b_);
+        return scaled(number(b_, sizes_.b, batch, column, k, smallest_b_), scales_.b, batch, k,
+                      column, sizes_.columns);
     }
     std::span<const float> a_, b_;
     std::span<float> out_;
     const UnitProduct& sizes_;
     MatrixUnit unit_;
+    UnitScales<float> scales_;
+    int smallest_scale_;
     TermPlaces places_;
     int smallest_a_, smallest_b_, threads_;
 };
@@ -255,11 +300,12 @@ int unit_operand_exponent(
 
 bool unit_product(std::span<const float> a, std::span<const float> b, std::span<const float> c,
                   std::span<float> out, const UnitProduct& sizes, const MatrixUnitOrder& order,
-                  int threads, bool fast) {
+                  int threads, const UnitScales<float>& scales, bool fast) {
     if (!c.empty() && c.size() != out.size())
         throw std::invalid_argument("c has " + std::to_string(c.size()) + " elements, not " +
                                     std::to_string(out.size()));
-    UnitMatmul product(a, b, out, sizes, order, threads);
+    check_scales(scales, sizes, order);
+    UnitMatmul product(a, b, out, sizes, order, scales, threads);
     for (std::size_t i = 0; i < out.size(); ++i)
         out[i] = c.empty() ? 0.0f : unit_addend(c[i], order.unit);
     if (out.empty()) return false;

@@ -26,8 +26,8 @@ inline constexpr std::int16_t no_product = 26;
 // - Without a product, C is the result, cut to R bits: F >= R, and a zero product's exponent is at
 //   most that of the smallest normal number, so that it cuts nothing.
 inline bool unit_kernel_serves(const MatrixUnit& unit) {
-    return unit.rule == MatrixUnit::Rule::aligned && !unit.half && !unit.nearest &&
-           unit.fraction <= 25 && unit.fraction >= unit.result &&
+    return unit.rule == MatrixUnit::Rule::aligned && unit.scaled == 0 && !unit.half &&
+           !unit.nearest && unit.fraction <= 25 && unit.fraction >= unit.result &&
            unit.zero_exponent() <= unit.smallest_exponent();
 }
 inline int terms_of_group(const MatrixUnit& unit) { return 1 << (29 - unit.fraction); }

@@ -34,6 +34,8 @@ SMALLEST_EXPONENT = {
     "e4m3fnuz": -7,
     "e5m2fnuz": -15,
     "e2m1fn": 0,
+    "e2m3fn": 0,
+    "e3m2fn": -2,
 }
 #: The format of results: its dtype, its fraction bits, its largest exponent.
 RESULTS = {"fp32": (np.float32, 23, 127), "fp16": (np.float16, 10, 15)}
@@ -280,30 +282,37 @@ def pieces(K: int, promote: int | None, split: int | None) -> list[int] | None:
     return None
 
 
-def nvfp4(
+def fp4(
     a: np.ndarray,
     b: np.ndarray,
     scale_a: np.ndarray,
     scale_b: np.ndarray,
     c: np.ndarray,
+    block: int = 16,
+    smallest: int = -6,
     fraction: int = 35,
 ) -> np.ndarray:
-    """B200's mxf4nvf4: D of e2m1 operands (cases, K), of scales (cases, K / 16), which are not
-    negative, and of c (cases). 64 products make an instruction. Each 16 are added exactly; the
-    exponent of their sum is that of their scales' product, whatever the sum, unless all 16 are
-    zero."""
+    """B200's mxf4nvf4 (scales of 16 elements, e4m3fn) and mxf4 (of 32, e8m0fnu, whose smallest
+    exponent is -127): D of e2m1 operands (cases, K), K a multiple of 64, of scales (cases, K /
+    block), which are not negative, and of c (cases). 64 products make an instruction. Each 16 are
+    added exactly; the exponent of their sum is that of their scales' product, whatever the sum,
+    unless all 16 are zero."""
     zero = -139
     c = np.asarray(c, np.float64)
     for first in range(0, a.shape[-1], 64):
         x, y = (v[:, first : first + 64].astype(np.float64) for v in (a, b))
-        s, t = (v[:, first // 16 : first // 16 + 4].astype(np.float64) for v in (scale_a, scale_b))
+        s, t = (
+            np.repeat(v.astype(np.float64), block // 16, -1)[:, first // 16 : first // 16 + 4]
+            for v in (scale_a, scale_b)
+        )
         products = (x * y).reshape(len(x), -1, 16)
         sums = products.sum(-1) * s * t
         with np.errstate(invalid="ignore"):
             total = sums.sum(-1) + c
         finite = np.isfinite(total)
         sums, safe_c = np.where(finite[:, None], sums, 0), np.where(finite, c, 0)
-        exponent = exponents(np.abs(s), -6) + exponents(np.abs(t), -6)
+        s, t = (np.where(np.isnan(v), 1, v) for v in (s, t))
+        exponent = exponents(s, smallest) + exponents(t, smallest)
         none = (products == 0).all(-1) | (s * t == 0)
         exponent = np.where(none, zero, exponent)
         of_c = np.where(safe_c == 0, zero, exponents(safe_c, -126))
@@ -311,7 +320,41 @@ def nvfp4(
         exponent = np.concatenate([exponent, of_c[:, None]], -1)
         d = rounded(cut_sum(terms, exponent, fraction)[0], "fp32") + 0.0
         c = np.where(finite, d, total)
-    d = c.astype(np.float32)
+    return with_nan(c)
+
+
+def mxfp8(
+    a: np.ndarray,
+    b: np.ndarray,
+    forms: tuple[str, str],
+    scale_a: np.ndarray,
+    scale_b: np.ndarray,
+    c: np.ndarray,
+) -> np.ndarray:
+    """B200's mxf8f6f4: D of operands (cases, K), K a multiple of 32, values of two formats, of
+    scales (cases, K / 32), powers of two or NaN, and of c (cases). The scales' exponents are added
+    to those of the products."""
+    step = Aligned(25, -133)
+    c = np.asarray(c, np.float64)
+    for first in range(0, a.shape[-1], 32):
+        x, y = (v[:, first : first + 32].astype(np.float64) for v in (a, b))
+        s, t = (v[:, first // 32, None].astype(np.float64) for v in (scale_a, scale_b))
+        with np.errstate(invalid="ignore"):
+            total = (x * y * s * t).sum(-1) + c
+        finite = np.isfinite(total)
+        x, y = (np.where(finite[:, None], v, 0) for v in (x, y))
+        s, t = (np.where(np.isnan(v), 1, v) for v in (s, t))
+        exponent = sum(
+            exponents(v, SMALLEST_EXPONENT[form]) for v, form in zip((x, y), forms, strict=True)
+        ) + exponents(s * t, -300)
+        c = np.where(finite, step(x * s, y * t, exponent, np.where(finite, c, 0)), total)
+    return with_nan(c)
+
+
+def with_nan(d: np.ndarray) -> np.ndarray:
+    """In fp32, with NVIDIA's NaN."""
+    with np.errstate(over="ignore"):
+        d = d.astype(np.float32)
     d.view(np.uint32)[np.isnan(d)] = NAN_BITS["fp32"]
     return d
 

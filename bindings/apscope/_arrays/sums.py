@@ -38,6 +38,43 @@ def _addend(c: Any, shape: tuple[int, ...]) -> np.ndarray:
     return a.reshape(-1)
 
 
+def _scaled_terms(order: str) -> int:
+    """Consecutive terms of an operand that share a scale, of a matrix unit's order; else 0."""
+    return _core.matrix_unit_order(order)[3] if order.startswith("unit:") else 0
+
+
+def _scales(
+    scales: Any, order: str, left: np.ndarray, right: np.ndarray, batch: tuple[int, ...]
+) -> list[np.ndarray]:
+    """The flat scales of both operands of a product, (..., m, k) and (..., k, n); without, empty."""
+    size = _scaled_terms(order)
+    if scales is None:
+        if size:
+            raise ValueError(
+                f"order={order} needs scales=(of a, of b), one for {size} terms of either"
+            )
+        return [np.empty(0, np.float32)] * 2
+    if not size:
+        raise ValueError(
+            "scales are those of the orders unit:b200:mxfp8, unit:b200:mxfp4 and "
+            f"unit:b200:nvfp4, not of order={order}; multiply the operands by them"
+        )
+    if not isinstance(scales, (tuple, list)) or len(scales) != 2:
+        raise ValueError(f"scales must be two arrays, those of a and those of b, not {scales!r}")
+    pieces = -(-left.shape[-1] // size)
+    shapes = (*left.shape[:-1], pieces), (*right.shape[:-2], pieces, right.shape[-1])
+    flat = []
+    for given, shape, what in zip(scales, shapes, "ab", strict=True):
+        array = _operand(given, f"the scales of {what}")
+        if array.size != np.prod(shape, dtype=np.int64):
+            raise ValueError(
+                f"the scales of {what} have shape {array.shape}; they must have {shape}, one for "
+                f"{size} terms"
+            )
+        flat.append(np.broadcast_to(array.reshape(shape), batch + shape[-2:]).reshape(-1))
+    return flat
+
+
 @SUMS
 def sum(
     x: Any,
@@ -173,6 +210,8 @@ def dot(
     f, s, order = as_format(format), SUMS.settings(options), text("order", order)
     accumulator, products = map(_optional_format, (accumulate, product))
     x, y = _operand(a, "a"), _operand(b, "b")
+    if _scaled_terms(order):
+        raise ValueError(f"order={order} takes operands with scales; use matmul")
     if x.shape != y.shape:
         raise ValueError(f"a has shape {x.shape}, b {y.shape}; they must agree")
     first = _terms_first(x, axis, "a")
@@ -199,6 +238,7 @@ def matmul(
     product: FormatLike | None = None,
     accumulate: FormatLike | None = None,
     c: Any = None,
+    scales: tuple[Any, Any] | None = None,
     out: Any = None,
     **options: Unpack[UnderflowOptions],
 ) -> Any:
@@ -212,6 +252,10 @@ def matmul(
         ``numpy.matmul``.
     format, order, product, accumulate, c, out
         As for `dot`.
+    scales : pair of array_like or torch.Tensor, optional
+        The scales of a, (..., m, pieces), and of b, (..., pieces, n), which orders of operands with
+        scales need (``scales`` and ``scaled`` of `units`): a piece is ``scaled`` consecutive terms.
+        Positive values or zeros of the scales' format, or NaN, which makes results NaN.
     **options
         Of every rounding, as for `sum`.
 
@@ -223,7 +267,8 @@ def matmul(
     Raises
     ------
     ValueError, TypeError
-        As `dot`; a number as an operand; k or leading axes that disagree.
+        As `dot`; a number as an operand; k or leading axes that disagree; scales that are missing,
+        of another shape, or no values of their format; scales on a GPU.
 
     Examples
     --------
@@ -236,6 +281,8 @@ def matmul(
     if _on_gpu(a) or _on_gpu(b):
         from . import gpu
 
+        if scales is not None:
+            raise ValueError("scales are not supported on a GPU; give arrays on the CPU")
         return gpu.matmul(a, b, f, order, products, accumulator, c, s, out)
     x, y = _operand(a, "a"), _operand(b, "b")
     for operand, what in ((x, "a"), (y, "b")):
@@ -258,13 +305,13 @@ def matmul(
         np.ascontiguousarray(np.broadcast_to(part, batch + part.shape[-2:]))
         for part in (left, right)
     ]
-    parts.append(_addend(c, batch + rows + columns))
-    left, right, addend = _same_storage(parts, f, accumulator, products)
+    parts += [_addend(c, batch + rows + columns), *_scales(scales, order, left, right, batch)]
+    left, right, addend, *of_both = _same_storage(parts, f, accumulator, products)
 
     def compute(result: np.ndarray) -> None:
         _core.ordered_matmul(
             left.reshape(-1), right.reshape(-1), int(np.prod(batch)), left.shape[-2], result, f,
-            order, accumulator, products, *s, addend,
+            order, accumulator, products, *s, addend, *of_both,
         )  # fmt: skip
 
     return _write_result(compute, left.dtype, f, _like_one_of((a, b)), batch + rows + columns, out)

@@ -19,6 +19,8 @@ class MatrixUnit(TypedDict):
     result: str  #: format of the results
     result_bits: int  #: fraction bits of the results
     c: str  #: "term": aligned with the products; "last": added to their sum
+    scales: str  #: format of the operands' scales; "": none
+    scaled: int  #: consecutive terms of an operand that share a scale; 0: no scales
     interleave: str  #: "none"; "mod4", "even_odd": which products are cut together
     evidence: str
 
@@ -39,7 +41,8 @@ def units(*names: str) -> list[MatrixUnit]:
         are, in turn on NVIDIA's units); fraction (bits kept below the largest exponent; None if
         partial sums are fp32 numbers);
         result (format) and result_bits (its fraction bits that are kept); c ("term": aligned with
-        the products, or "last": added to their sum); evidence ("recorded ...", or "a model's source
+        the products, or "last": added to their sum); scales (format of the operands' scales, or ""),
+        scaled (terms that share one, or 0); evidence ("recorded ...", or "a model's source
         only ..."). docs/definitions.md, section 10, has the rule.
 
     Raises

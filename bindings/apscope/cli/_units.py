@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
             unit["name"],
             unit["instruction"],
             unit["inputs"],
+            f"{unit['scales']} of {unit['scaled']}" if unit["scales"] else "",
             str(unit["k"]) + ("" if unit["interleave"] == "none" else f" {unit['interleave']}"),
             "" if unit["fraction"] is None else str(unit["fraction"]),
             f"{unit['result']}, {unit['result_bits']} bits",
@@ -37,8 +38,10 @@ def run(args: argparse.Namespace) -> int:
         ]
         for unit in found
     ]
-    heads = ["name", "instruction", "inputs", "K", "F", "result", "C", "evidence"]
+    heads = ["name", "instruction", "inputs", "scales", "K", "F", "result", "C", "evidence"]
     print_table(
-        heads, rows, words=("name", "instruction", "inputs", "K", "result", "C", "evidence")
+        heads,
+        rows,
+        words=("name", "instruction", "inputs", "scales", "K", "result", "C", "evidence"),
     )
     return 0

@@ -7,7 +7,7 @@ namespace apscope::detail {
 void matmul_on_device(const float* a, const float* b, const float* c, float* out,
                       std::size_t batches, std::size_t rows, std::size_t terms, std::size_t columns,
                       const SumOptions& options, cudaStream_t stream) {
-    const MatrixUnitOrder* const order = unit_order(options, c != nullptr);
+    const MatrixUnitOrder* const order = unit_order(options, c != nullptr, false);
     if (order == nullptr) {
         with_matmul_step(a, b, out, batches, rows, terms, columns, options,
                          [&](const auto& step) { launch(step, stream); });

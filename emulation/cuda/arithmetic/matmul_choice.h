@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/float_format.h"
+#include "core/limits.h"
 #include "emulation/arithmetic/unit_sum.h"
 #include "emulation/cuda/arithmetic/matmul_cuda.h"
 #include "emulation/cuda/arithmetic/matmul_step.h"
@@ -26,6 +27,10 @@ UnitStep unit_step(const float* a, const float* b, const float* c, float* out, s
                    std::size_t rows, std::size_t terms, std::size_t columns,
                    const MatrixUnitOrder& order, const FirstOther& first_other,
                    const NumberAt& number) {
+    if (order.unit.scaled != 0)
+        throw std::invalid_argument("order=" + limits::clipped(order.text) +
+                                    " takes scales, which are not supported on a GPU; give arrays "
+                                    "on the CPU");
     const auto smallest = [&](std::size_t operand, const float* x, std::size_t size) {
         return unit_operand_exponent(
             order, operand, [&](const FloatFormat& format) { return first_other(x, size, format); },

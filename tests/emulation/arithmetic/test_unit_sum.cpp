@@ -30,7 +30,7 @@ bool same_bits(const std::string& text, const Operands& x) {
     const UnitProduct sizes{1, rows, terms, columns, {0, terms, 1}, {0, 1, columns}};
     std::vector<float> fast(x.c.size()), rule(x.c.size());
     const bool served = unit_product(x.a, x.b, x.c, fast, sizes, order, 1);
-    EXPECT_FALSE(unit_product(x.a, x.b, x.c, rule, sizes, order, 1, false));
+    EXPECT_FALSE(unit_product(x.a, x.b, x.c, rule, sizes, order, 1, {}, false));
     for (std::size_t i = 0; i < fast.size(); ++i)
         EXPECT_EQ(bits_cast<std::uint32_t>(fast[i]), bits_cast<std::uint32_t>(rule[i]))
             << text << ", output " << i << ": " << fast[i] << " and " << rule[i];

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -45,20 +46,22 @@ def test_equal_to_every_recorded_result(recording):
     assert (d.astype(matrix_units.RESULTS[result][0]).view(r.d.dtype) == r.d).all()
 
 
-UNITS = sorted(unit["name"] for unit in apscope.units())
-#: Results of every unit that are compared, at least; by default those of 12 small products.
+UNITS = sorted(unit["name"] for unit in apscope.units() if not unit["scales"])
+SCALED = [unit for unit in apscope.units() if unit["scales"]]
+#: Results of one instruction that are compared, at least, for every unit; by default those of 12
+#: small products of up to 80 terms.
 RESULTS = int(os.environ.get("APSCOPE_UNIT_RESULTS", "0"))
 
 
 @pytest.mark.parametrize("name", UNITS)
 def test_equal_to_the_reference(name):
     unit, compared = matrix_units.UNITS[name], 0
-    most = (5, 40) if RESULTS == 0 else (400, 400)
+    most = (5, 80, 40) if RESULTS == 0 else (400, unit.k + 1, 400)
     for trial in itertools.count():
         if trial >= 12 and compared >= RESULTS:
             break
         form = unit.formats[trial % len(unit.formats)]
-        m, k, n = RNG.integers(1, most[0]), RNG.integers(1, 80), RNG.integers(1, most[1])
+        m, k, n = RNG.integers(1, most)
         specials, spread = trial % 4 == 3, 1 + trial % 12
         a, b = numbers(form, (m, k), spread, specials), numbers(form, (k, n), spread)
         c = np.ldexp(RNG.uniform(-2, 2, (m, n)), RNG.integers(-30, 15, (m, n))).astype(np.float32)
@@ -73,6 +76,8 @@ def test_equal_to_the_reference(name):
         found = apscope.matmul(a, b, unit.result, order=order, c=c)
         assert (bits(found) == bits(expected)).all(), (trial, form)
         compared += m * n
+        if RESULTS != 0:
+            continue
         one_by_one = apscope.dot(rows, columns, unit.result, order=order, c=c)
         assert (bits(found) == bits(one_by_one)).all(), (trial, form)
 
@@ -91,6 +96,132 @@ def test_the_fast_path_is_the_rule():
                 for row, of_c in zip(a[::13], c[::13], strict=True)
             ])  # fmt: skip
             assert (bits(fast[::13]) == bits(slow)).all()
+
+
+def scaled_product(unit, forms, a, b, scales, c, promote=None):
+    """The reference's product of matrices, zeros after the last term."""
+    (m, terms), n, size = a.shape, b.shape[1], unit["scaled"]
+    if promote is not None:
+        total = np.float32(c)
+        for first in range(0, terms, promote):
+            part = slice(first, first + promote)
+            pieces = slice(first // size, (first + promote) // size)
+            total = total + scaled_product(
+                unit, forms, a[:, part], b[part], (scales[0][:, pieces], scales[1][pieces]),
+                np.zeros((m, n)),
+            )  # fmt: skip
+        return total
+    rest = -terms % unit["k"]
+    a, b = np.pad(a, [(0, 0), (0, rest)]), np.pad(b, [(0, rest), (0, 0)])
+    rest = a.shape[1] // size - scales[0].shape[1]
+    of_a = np.pad(scales[0], [(0, 0), (0, rest)], constant_values=1)
+    of_b = np.pad(scales[1], [(0, rest), (0, 0)], constant_values=1)
+    rows = [np.repeat(x, n, 0) for x in (a, of_a)]
+    columns = [np.tile(x.T, (m, 1)) for x in (b, of_b)]
+    parts = rows[0], columns[0], rows[1], columns[1]
+    if unit["k"] == 64:
+        smallest = -6 if unit["scales"] == "e4m3fn" else -127
+        return matrix_units.fp4(*parts, c.reshape(-1), size, smallest).reshape(m, n)
+    return matrix_units.mxfp8(*parts[:2], forms, *parts[2:], c.reshape(-1)).reshape(m, n)
+
+
+@pytest.mark.parametrize("unit", SCALED, ids=[unit["name"] for unit in SCALED])
+def test_scales_enter_the_unit(unit):
+    size, compared = unit["scaled"], 0
+    most = (9, 200, 40) if RESULTS == 0 else (400, unit["k"] + 1, 400)
+    for trial in itertools.count():
+        if trial >= 24 and compared >= RESULTS:
+            break
+        forms = [RNG.choice(unit["inputs"].split()) for _ in "ab"]
+        m, k, n = RNG.integers(1, most)
+        spread = trial % 6
+        a, b = numbers(forms[0], (m, k), spread), numbers(forms[1], (k, n), spread)
+        pieces = -(-k // size)
+        scales = [
+            np.exp2(RNG.integers(-3 * spread, 3 * spread + 1, shape)).astype(np.float32)
+            for shape in ((m, pieces), (pieces, n))
+        ]
+        if unit["scales"] == "e4m3fn":
+            scales = [
+                apscope.quantize(s * RNG.uniform(1, 2, s.shape), "e4m3fn", overflow="saturate")
+                for s in scales
+            ]
+            scales[0][RNG.random((m, pieces)) < 0.1] = 0
+        elif trial == 3:
+            scales = [np.full_like(scales[0], 2.0**-127), np.full_like(scales[1], 2.0**127)]
+        if trial % 4 == 3:
+            scales[1][RNG.random((pieces, n)) < 0.1] = np.nan
+        c = np.ldexp(RNG.uniform(-2, 2, (m, n)), RNG.integers(-30, 15, (m, n))).astype(np.float32)
+        c[RNG.random((m, n)) < 0.2] = 0
+        keys = {"promote": 2 * size} if trial % 2 else {}
+        order = ",".join([
+            f"unit:{unit['name']}", "inputs=" + "*".join(forms),
+            *(f"{key}={value}" for key, value in keys.items()),
+        ])  # fmt: skip
+        found = apscope.matmul(a, b, "fp32", order=order, scales=scales, c=c)
+        expected = scaled_product(unit, forms, a, b, scales, c, **keys)
+        assert (bits(found) == bits(expected)).all(), (trial, order)
+        compared += m * n
+
+
+def test_encoded_blocks_are_operands_with_scales():
+    """The result lies near the product of the decoded blocks; leading axes are batches."""
+    x, y = RNG.normal(size=(2, 3, 64)), RNG.normal(size=(2, 64, 5))
+    a, b = apscope.encode_blocks(x, "mxfp8_e4m3"), apscope.encode_blocks(y, "mxfp8_e4m3", axis=1)
+    scales = [apscope.decode(e.scales, "e8m0fnu") for e in (a, b)]
+    elements = [apscope.decode(e.codes, "e4m3fn") for e in (a, b)]
+    d = apscope.matmul(*elements, "fp32", order="unit:b200:mxfp8", scales=scales)
+    exact = apscope.quantize_blocks(x, "mxfp8_e4m3") @ apscope.quantize_blocks(
+        y, "mxfp8_e4m3", axis=1
+    )
+    np.testing.assert_allclose(d, exact, atol=1e-5)
+    one = apscope.matmul(
+        elements[0][0, 0], elements[1][0], "fp32", order="unit:b200:mxfp8",
+        scales=(scales[0][0, 0], scales[1][0]),
+    )  # fmt: skip
+    assert (one == d[0, 0]).all()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "options"),
+    [
+        ("needs scales=(of a, of b), one for 16 terms of either", {}),
+        ("scales must be two arrays, those of a and those of b, not 1", {"scales": 1}),
+        (
+            "the scales of b have shape (2, 3); they must have (3, 3), one for 16 terms",
+            {"scales": (np.ones((2, 3)), np.ones((2, 3)))},
+        ),
+        (
+            "the scales of a have 1.0625 at element 0, which is not a positive value or 0 of e4m3fn",
+            {"scales": (np.full((2, 3), 1.0625), np.ones((3, 3)))},
+        ),
+        (
+            "the scales of b have -1 at element 0, which is not",
+            {"scales": (np.ones((2, 3)), -np.ones((3, 3)))},
+        ),
+        (
+            "scales are those of the orders unit:b200:mxfp8",
+            {"scales": (np.ones((2, 3)), np.ones((3, 3))), "order": "unit:h100"},
+        ),
+        (
+            "scales are those of the orders unit:b200:mxfp8",
+            {"scales": (np.ones((2, 3)), np.ones((3, 3))), "order": "sequential"},
+        ),
+        ("promote must be a multiple of that", {"order": "unit:b200:nvfp4,promote=24"}),
+        ("without split", {"order": "unit:b200:nvfp4,split=2"}),
+        ("takes fraction, inputs and promote", {"order": "unit:b200:nvfp4,k=32"}),
+    ],
+)
+def test_refusals_of_scales(sentence, options):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        apscope.matmul(
+            np.ones((2, 40)), np.ones((40, 3)), "fp32", **{"order": "unit:b200:nvfp4"} | options
+        )
+
+
+def test_dot_takes_no_scales():
+    with pytest.raises(ValueError, match="takes operands with scales; use matmul"):
+        apscope.dot(np.ones(64), np.ones(64), "fp32", order="unit:b200:nvfp4")
 
 
 def test_more_pieces_than_terms():

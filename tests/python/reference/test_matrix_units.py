@@ -14,7 +14,7 @@ import pytest
 
 from tests.cuda import matrix_units as reader
 from tests.reference import matrix_unit_recordings as recordings
-from tests.reference.matrix_units import DTYPES, NAN_BITS, UNITS, Unit, nvfp4, values
+from tests.reference.matrix_units import DTYPES, NAN_BITS, UNITS, Unit, fp4, mxfp8, values
 
 RECORDED = [*recordings.of_h100(), *recordings.of_sample()]
 NAMES = [recording.name for recording in RECORDED]
@@ -209,7 +209,7 @@ def test_subnormal_numbers() -> None:
     assert UNITS["mi250x"].dot(np.array([2.0**-100]), np.array([2.0**-40]), form="bf16") == 0
 
 
-def test_nvfp4_by_hand() -> None:
+def test_fp4_by_hand() -> None:
     """The exponent is the scales': 36 16 in one group is exact beside 2^-2 in another; 35 bits below
     the larger scale a sum is cut."""
     a = np.zeros((2, 64))
@@ -218,7 +218,7 @@ def test_nvfp4_by_hand() -> None:
     b[:, 16] = 0.5
     scales = np.ones((2, 4))
     scales[1, :2] = 448, 2.0**-9
-    d = nvfp4(a, b, scales, scales, np.zeros(2))
+    d = fp4(a, b, scales, scales, np.zeros(2))
     assert d[0] == 576.25
     # 576 448^2 + 2^-20, of which 23 fraction bits remain.
     assert d[1] == 576 * 448**2
@@ -331,6 +331,67 @@ def test_mmasim_gives_the_same(
         operands = (x.view(getattr(torch, view)) for x in signed)
         theirs = getattr(module, kind)(device, instruction).dpa(*operands, torch.from_numpy(c))
         np.testing.assert_array_equal(mine, theirs.numpy())
+
+
+def packed_fp4(codes: np.ndarray) -> np.ndarray:
+    """Two codes of a byte, the first in its lower half."""
+    return codes[..., ::2] | codes[..., 1::2] << 4
+
+
+@pytest.mark.parametrize(
+    ("instruction", "element", "scale", "block"),
+    [
+        ("m128n8k64.kind::mxf4nvf4.block16.f32.e2m1.e2m1.ue4m3", "e2m1fn", "e4m3fn", 16),
+        ("m128n8k64.kind::mxf4.block32.f32.e2m1.e2m1.ue8m0", "e2m1fn", "e8m0fnu", 32),
+        ("m128n8k32.kind::mxf8f6f4.block32.f32.e4m3.e4m3.ue8m0", "e4m3fn", "e8m0fnu", 32),
+        ("m128n8k32.kind::mxf8f6f4.block32.f32.e5m2.e5m2.ue8m0", "e5m2", "e8m0fnu", 32),
+    ],
+)
+def test_mmasim_gives_the_same_with_scales(
+    monkeypatch: pytest.MonkeyPatch, instruction: str, element: str, scale: str, block: int
+) -> None:
+    """Chains of two instructions."""
+    multiply_add = types.ModuleType("mmasim.arithmetic.fma")
+    multiply_add.MMA_FMA = object  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mmasim.arithmetic.fma", multiply_add)
+    pytest.importorskip("mmasim")
+    torch = pytest.importorskip("torch")
+    theirs = pytest.importorskip("mmasim.nv_ptx").TCGen05MMABlockScale("Blackwell", instruction)
+    g, cases, half = np.random.default_rng(4), 500, 64 if element == "e2m1fn" else 32
+    for spread in (0, 3, 30):
+        shape = (cases, 2, half)
+        if element == "e2m1fn":
+            codes = [g.integers(0, 16, shape).astype(np.uint8) for _ in "ab"]
+            a, b = (c.view(DTYPES[element]).astype(np.float64) for c in codes)
+            given = [torch.from_numpy(packed_fp4(c)) for c in codes]
+        else:
+            codes = [draw(g, element, shape, min(spread, 6)) for _ in "ab"]
+            a, b = (values(c, element) for c in codes)
+            given = [
+                torch.from_numpy(c.view(np.int8)).view(getattr(torch, f"float8_{element}"))
+                for c in codes
+            ]
+        pieces = (cases, 2, half // block)
+        if scale == "e8m0fnu":
+            drawn = [g.integers(127 - spread, 128 + spread, pieces).astype(np.uint8) for _ in "ab"]
+            scales = [np.ldexp(1.0, c.astype(int) - 127) for c in drawn]
+            dtype = torch.float8_e8m0fnu
+        else:
+            drawn = [g.integers(0, 127, pieces).astype(np.uint8) for _ in "ab"]
+            scales = [values(c, scale) for c in drawn]
+            dtype = torch.float8_e4m3fn
+        of_both = [torch.from_numpy(c.view(np.int8)).view(dtype) for c in drawn]
+        c = np.ldexp(g.normal(size=cases), g.integers(-10, 11, cases)).astype(np.float32)
+        c[g.random(cases) < 0.3] = 0
+        d = torch.from_numpy(c)
+        for i in (0, 1):
+            d = theirs.dpa(*(x[:, i] for x in given), d, *(s[:, i] for s in of_both))
+        flat = [x.reshape(cases, -1) for x in (a, b, *scales)]
+        if element == "e2m1fn":
+            mine = fp4(*flat, c, block, -6 if block == 16 else -127)
+        else:
+            mine = mxfp8(*flat[:2], (element, element), *flat[2:], c)
+        np.testing.assert_array_equal(mine, d.numpy())
 
 
 @pytest.mark.parametrize(("preset", "name"), [("ada", "ada:fp8"), ("hopper", "h100:fp8")])

@@ -20,6 +20,7 @@ from tests.python.train.test_matrix_unit_recipes import (  # noqa: E402
     refused,
 )
 from tests.python.train.test_quantized_layers import assert_same_bits, found_of  # noqa: E402
+from tests.reference import matrix_units  # noqa: E402
 
 ONE = np.float32(1)
 #: Fraction bits, the exponent of the smallest normal number, the largest number.
@@ -174,6 +175,51 @@ def test_blocks_with_a_scale_of_the_tensor():
         added_in_order(g),
     ]
     assert_same_bits(found_of(layer, x, g), expected)
+
+
+def in_unit(a, b):
+    """B200's FP4 instructions, which get the scales; then both inverses."""
+    (x, of_x, tensor_x), (y, of_y, tensor_y) = a, b
+    rest = -x.shape[1] % 64
+    rows = [np.pad(t, [(0, 0), (0, rest)]) for t in (x, of_x)]
+    columns = [np.pad(t.T, [(0, 0), (0, rest)]) for t in (y, of_y)]
+    m, n = len(x), len(columns[0])
+    parts = [np.repeat(t, n, 0) for t in rows], [np.tile(t, (m, 1)) for t in columns]
+    elements, scales = ([t[i] for t in parts] for i in (0, 1))
+    sums = matrix_units.fp4(*elements, *(t[:, ::16] for t in scales), np.zeros(m * n))
+    return sums.reshape(m, n) * ((ONE / tensor_x) * (ONE / tensor_y))
+
+
+def test_a_unit_that_takes_scales():
+    layer, x, g = operands(37, 150, 20)
+    w, bias = layer.weight.detach().numpy(), layer.bias.detach().numpy()
+    recipe = Recipe(
+        input="nvfp4", weight=Cast("nvfp4", tile=(16, 16)), grad_output="nvfp4",
+        accumulate="b200:nvfp4",
+    )  # fmt: skip
+    quantize_model(layer, recipe, say=None)
+    expected = [
+        in_unit(runs(x, -1), swapped(tiles(w))) + bias,
+        in_unit(runs(g, -1), tiles(w)),
+        in_unit(swapped(runs(g, 0)), runs(x, 0)),
+        added_in_order(g),
+    ]
+    assert_same_bits(found_of(layer, x, g), expected)
+    mx = Recipe(
+        input="mxfp8_e4m3", weight="mxfp8_e4m3", grad_output="mxfp8_e5m2", accumulate="b200:mxfp8"
+    )
+    with_unit, _, _, _ = found_of(quantized_copy(layer, mx), x, g)
+    without, _, _, _ = found_of(
+        quantized_copy(layer, dataclasses.replace(mx, accumulate=None)), x, g
+    )
+    np.testing.assert_allclose(with_unit, without, atol=1e-5)
+
+
+def quantized_copy(layer, recipe):
+    torch.manual_seed(1)
+    made = nn.Linear(layer.in_features, layer.out_features)
+    quantize_model(made, recipe, say=None)
+    return made
 
 
 @pytest.mark.parametrize("name", ["te_current", "te_delayed", "nvfp4"])

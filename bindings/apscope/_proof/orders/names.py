@@ -80,7 +80,7 @@ def unit_orders(called: Called, runs: tuple[Run, ...], rules: Rules) -> list[str
     presets: list[dict[str, Any]] = _core.matrix_units()
     chain = promoted_chain(runs[0][2])
     endings = ["", *[f",promote={chain}"] * (chain > 0)]
-    names = [unit["name"] + ending for ending in endings for unit in presets]
+    names = [unit["name"] + ending for ending in endings for unit in presets if not unit["scales"]]
     if rules.fraction_bits:
         result = rules.partial_bits[0] or rules.result_bits
         sizes = f"k={rules.block},fraction={rules.fraction_bits},result={result - 1}"

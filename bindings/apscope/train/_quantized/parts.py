@@ -9,7 +9,7 @@ import torch
 
 from ..._arrays import sums
 from .products import Convolution, Linear, Matmul, Through
-from .scaled import Operand, add_chains, of_elements, values_of
+from .scaled import Operand, add_chains, of_elements, scales_of, values_of
 from .specs import Cast, Sum
 from .uses import Clock, Use, Words
 
@@ -66,10 +66,16 @@ class Adder:
         first, second = (use.cast for use in self.operands)
         order = s.order_of(second, first) if swapped else s.order_of(first, second)
 
-        def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            result: torch.Tensor = sums.matmul(x.detach(), y.detach(), s.format, order=order)
+        def product(x: torch.Tensor, y: torch.Tensor, scales: Any = None) -> torch.Tensor:
+            result: torch.Tensor = sums.matmul(
+                x.detach(), y.detach(), s.format, order=order, scales=scales
+            )
             return result
 
+        if s.scaled:
+            return of_elements(
+                lambda a, b: product(a.elements, b.elements, scales_of(a, b, s.scaled)), a, b
+            )
         return of_elements(lambda a, b: add_chains(a, b, s.promote, product), a, b)
 
     def of_images(

@@ -200,21 +200,43 @@ def add_chains(
     """
     if a.scales is None and b.scales is None:
         return chain(a.elements, b.elements)
-    of_a, of_b = (torch.ones_like(o.elements) if o.scales is None else o.scales for o in (a, b))
-    total: torch.Tensor | None = None
     terms = promote or max(1, a.elements.shape[-1])
-    for first in range(0, a.elements.shape[-1], terms):
+    rows, columns = scales_of(
+        a, b, terms,
+        f"promote={promote} must be a number that divides the number of terms that share one",
+    )  # fmt: skip
+    total: torch.Tensor | None = None
+    for i, first in enumerate(range(0, a.elements.shape[-1], terms)):
         part = slice(first, first + terms)
-        rows, columns = of_a[..., part], of_b[..., part, :]
-        if bool((rows != rows[..., :1]).any()) or bool((columns != columns[..., :1, :]).any()):
-            raise ValueError(
-                f"terms {first} to {min(first + terms, a.elements.shape[-1]) - 1} of a sum have "
-                f"several scales; promote={promote} must be a number that divides the number of "
-                "terms that share one"
-            )
         products = chain(a.elements[..., part], b.elements[..., part, :])
-        scaled = products * (rows[..., :1] * columns[..., :1, :])
+        scaled = products * (rows[..., i : i + 1] * columns[..., i : i + 1, :])
         total = scaled if total is None else total + scaled
     if total is None:
         return torch.matmul(a.elements, b.elements)
     return total
+
+
+def scales_of(
+    a: Scaled, b: Scaled, terms: int, must: str = "give blocks of so many"
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The scales of a, (..., m, k), and of b, (..., k, n), of every `terms` terms of the sum.
+
+    Raises
+    ------
+    ValueError
+        Terms with several scales; `must` ends the message.
+    """
+    of_a, of_b = (torch.ones_like(o.elements) if o.scales is None else o.scales for o in (a, b))
+    k = of_a.shape[-1]
+    rows, columns = of_a[..., ::terms], of_b[..., ::terms, :]
+    firsts = torch.arange(k) // terms
+    pairs = (of_a, rows[..., firsts]), (of_b.mT, columns[..., firsts, :].mT)
+    differ = torch.stack(
+        [((x != y) & ~(x.isnan() & y.isnan())).flatten(0, -2).any(0) for x, y in pairs]
+    ).any(0)
+    if bool(differ.any()):
+        first = int(differ.int().argmax()) // terms * terms
+        raise ValueError(
+            f"terms {first} to {min(first + terms, k) - 1} of a sum have several scales; {must}"
+        )
+    return rows, columns

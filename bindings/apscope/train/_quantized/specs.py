@@ -203,7 +203,8 @@ class Sum:
     With an order ``unit:NAME`` (`apscope.units`) operands are the elements of float formats, of
     block formats, or of schemes with one scale for a tensor (``current_scaling:e4m3fn``). Blocks
     need ``promote=N``: each chain of N terms of the sum has one scale of either operand, its result
-    is multiplied by the product of both scales, and the chains are added in fp32. What a tensor is
+    is multiplied by the product of both scales, and the chains are added in fp32. A unit whose
+    operands have scales (``b200:nvfp4``) gets those of blocks along the sum's terms instead. What a tensor is
     divided by, the scale S of a scheme or of a block format with a tensor scale, comes after the
     sum: this is multiplied by fl32(fl32(1/S) fl32(1/S')), in fp32. Transformer Engine computes both
     quotients so; which product is rounded first is known of its NVFP4 alone, not of cuBLASLt, which
@@ -229,6 +230,7 @@ class Sum:
         matmul(
             [[1.0]], [[1.0]], self.format, order=self.order, product=self.product,
             accumulate=self.accumulate, rounding=self.rounding, overflow=self.overflow,
+            scales=([[1.0]], [[1.0]]) if self.scaled else None,
         )  # fmt: skip
 
     @property
@@ -240,6 +242,11 @@ class Sum:
     def promote(self) -> int | None:
         """The number of terms of a matrix unit's chain; None: all are one chain."""
         return _core.matrix_unit_order(self.order)[1] or None
+
+    @property
+    def scaled(self) -> int:
+        """The terms that share a scale, of a matrix unit whose operands have scales; else 0."""
+        return _core.matrix_unit_order(self.order)[3] if self.unit else 0
 
     def order_of(self, a: Cast | None, b: Cast | None) -> str:
         """The order of a matrix unit for operands of these casts, whose formats it states.
