@@ -225,9 +225,19 @@ MatrixUnitOrder parse_matrix_unit_order(std::string_view text) {
         unit.block = products / (multiple == 1 ? 1 : 2);
     }
     if (unit.rule != Rule::aligned || unit.scaled != 0) {
-        MatrixUnit own = matrix_unit_preset(split_outside(text, ',')[0]).unit;
+        const MatrixUnitPreset& preset = matrix_unit_preset(split_outside(text, ',')[0]);
+        MatrixUnit own = preset.unit;
         const bool has_fraction = unit.scaled != 0;
         if (has_fraction) own.fraction = unit.fraction;
+        const std::vector<std::string_view> taken = split_outside(preset.inputs, ' ');
+        const bool other = std::ranges::any_of(order.inputs, [&](const auto& formats) {
+            return std::ranges::any_of(formats, [&](const std::string& format) {
+                return std::ranges::find(taken, format) == taken.end();
+            });
+        });
+        if (unit.scaled != 0 && other)
+            throw std::invalid_argument("order=" + limits::clipped(order.text) +
+                                        " takes operands of " + std::string(preset.inputs));
         if (unit != own)
             throw std::invalid_argument(
                 "order=" + limits::clipped(order.text) + " changes the rule of a unit that takes " +

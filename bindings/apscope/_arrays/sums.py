@@ -66,7 +66,8 @@ def _scales(
     flat = []
     for given, shape, what in zip(scales, shapes, "ab", strict=True):
         array = _operand(given, f"the scales of {what}")
-        if array.size != np.prod(shape, dtype=np.int64):
+        of_vector = shape[1:] if what == "a" else shape[:1]
+        if array.shape != shape and not (1 in shape and array.shape == of_vector):
             raise ValueError(
                 f"the scales of {what} have shape {array.shape}; they must have {shape}, one for "
                 f"{size} terms"

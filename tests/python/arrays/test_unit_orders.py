@@ -192,6 +192,11 @@ def test_encoded_blocks_are_operands_with_scales():
             {"scales": (np.ones((2, 3)), np.ones((2, 3)))},
         ),
         (
+            "the scales of a have shape (3, 2); they must have (2, 3)",
+            {"scales": (np.ones((3, 2)), np.ones((3, 3)))},
+        ),
+        ("takes operands of e2m1fn", {"order": "unit:b200:nvfp4,inputs=e5m2*e2m1fn"}),
+        (
             "the scales of a have 1.0625 at element 0, which is not a positive value or 0 of e4m3fn",
             {"scales": (np.full((2, 3), 1.0625), np.ones((3, 3)))},
         ),

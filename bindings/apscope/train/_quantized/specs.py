@@ -204,8 +204,8 @@ class Sum:
     block formats, or of schemes with one scale for a tensor (``current_scaling:e4m3fn``). Blocks
     need ``promote=N``: each chain of N terms of the sum has one scale of either operand, its result
     is multiplied by the product of both scales, and the chains are added in fp32. A unit whose
-    operands have scales (``b200:nvfp4``) gets those of blocks along the sum's terms instead. What a tensor is
-    divided by, the scale S of a scheme or of a block format with a tensor scale, comes after the
+    operands have scales (``b200:nvfp4``) gets those of blocks along the sum's terms instead. What a
+    tensor is divided by, the scale S of a scheme or of a block format with a tensor scale, comes after the
     sum: this is multiplied by fl32(fl32(1/S) fl32(1/S')), in fp32. Transformer Engine computes both
     quotients so; which product is rounded first is known of its NVFP4 alone, not of cuBLASLt, which
     gets both. The gradient
