@@ -102,17 +102,6 @@ void check_scales(const UnitScales<float>& scales, const UnitProduct& sizes,
     check(scales.b, sizes.columns, "b");
 }
 
-// Operands for the kernel.
-struct Packed {
-    std::vector<float> values;
-    std::vector<std::int16_t> exponents;
-    explicit Packed(std::size_t size) : values(size), exponents(size) {}
-    void set_exponents(std::size_t first, std::size_t count, int smallest, int bias) {
-        simd::run<OperandExponents>(values.data() + first, count, smallest, bias,
-                                    exponents.data() + first);
-    }
-};
-
 class UnitMatmul {
 public:
     UnitMatmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
@@ -125,81 +114,22 @@ public:
 
     bool kernel_serves() const {
         if (!unit_kernel_serves(unit_) || unit_.flush) return false;
-        const auto range_of = [](std::span<const float> x) {
-            NumberRange range;
-            simd::run<FindNumberRange>(x.data(), x.size(), &range);
-            return range;
-        };
-        const NumberRange a = range_of(a_), b = range_of(b_), c = range_of(out_);
-        if (std::max(a.most, b.most) >= infinity_bits<float>) return false;
+        const NumberRange a = range_of(a_), b = range_of(b_), c = range_of(out_),
+                          of_a = range_of(scales_.a), of_b = range_of(scales_.b);
+        if (std::max({a.most, b.most, of_a.most, of_b.most}) >= infinity_bits<float>) return false;
         const auto bits = [](const NumberRange& x) {
             return 24 - std::countr_zero(x.all | 1u << 23);
         };
-        const auto exponent = [](std::uint32_t magnitude, int smallest) {
-            return std::max(static_cast<int>(magnitude >> 23) - 127, smallest);
-        };
         return bits(a) + bits(b) <= 24 &&
-               exponent(a.least, smallest_a_) + exponent(b.least, smallest_b_) >= -75 &&
-               exponent(a.most, smallest_a_) + exponent(b.most, smallest_b_) <= 90 &&
+               exponents_fit(exponents(a, smallest_a_, of_a), exponents(b, smallest_b_, of_b)) &&
                c.least >= bits_cast<std::uint32_t>(0x1p-100f) &&
                c.most <= bits_cast<std::uint32_t>(0x1p100f);
     }
 
-    // NVIDIA's rule for panels of outputs side by side.
-    template <class Sum>
     void run_kernel() {
-        const std::size_t count = places_.terms.size(),
-                          panels = (sizes_.columns + panel_lanes - 1) / panel_lanes;
-        // Rows of a; panels of b, with the columns of a panel side by side.
-        Packed a(sizes_.batches * sizes_.rows * count),
-            b(sizes_.batches * panels * count * panel_lanes);
-        parallel_pieces(
-            sizes_.batches * sizes_.rows, threads_,
-            [&](std::size_t row) {
-                const float* const from = a_.data() + row / sizes_.rows * sizes_.a.batch +
-                                          row % sizes_.rows * sizes_.a.outer;
-                float* const to = a.values.data() + row * count;
-                for (std::size_t k = 0; k < count; ++k)
-                    if (const std::size_t term = places_.terms[k]; term != absent)
-                        to[k] = from[term * sizes_.a.term];
-                a.set_exponents(row * count, count, smallest_a_, exponent_bias);
-            },
-            count);
-        parallel_pieces(
-            sizes_.batches * panels, threads_,
-            [&](std::size_t panel) {
-                const std::size_t column = panel % panels * panel_lanes,
-                                  width = std::min(panel_lanes, sizes_.columns - column);
-                const float* const from =
-                    b_.data() + panel / panels * sizes_.b.batch + column * sizes_.b.outer;
-                float* to = b.values.data() + panel * count * panel_lanes;
-                for (std::size_t k = 0; k < count; ++k, to += panel_lanes)
-                    if (const std::size_t term = places_.terms[k]; term != absent)
-                        for (std::size_t j = 0; j < width; ++j)
-                            to[j] = from[term * sizes_.b.term + j * sizes_.b.outer];
-                b.set_exponents(panel * count * panel_lanes, count * panel_lanes, smallest_b_, 0);
-            },
-            count * panel_lanes);
-        run(panel_lanes, [&](std::size_t batch, std::size_t row, std::size_t rows,
-                             std::size_t column, std::size_t columns) {
-            const std::size_t panel = (batch * panels + column / panel_lanes) * count;
-            for (std::size_t i = row; i < row + rows; ++i) {
-                const std::size_t of_a = (batch * sizes_.rows + i) * count;
-                float carry[panel_lanes] = {};
-                float* const results = out_.data() + place(batch, i, column);
-                std::copy_n(results, columns, carry);
-                add_chains<panel_lanes>(
-                    places_.chains, unit_, carry,
-                    [&](std::size_t chain, std::size_t first, std::size_t end, float* c) {
-                        const auto [at, size] = places_.range(chain, first, end, unit_);
-                        const std::size_t of_b = (panel + at) * panel_lanes;
-                        simd::run<AddUnitBlocks<panel_lanes, Sum>>(
-                            &a.values[of_a + at], &a.exponents[of_a + at], &b.values[of_b],
-                            &b.exponents[of_b], size, c, &unit_);
-                    });
-                std::copy_n(carry, columns, results);
-            }
-        });
+        if (unit_.rule == MatrixUnit::Rule::grouped) run_grouped();
+        else if (unit_.block < terms_of_group(unit_)) run_aligned<std::int32_t>();
+        else run_aligned<double>();
     }
 
     // The rule for every output.
@@ -223,6 +153,173 @@ public:
     }
 
 private:
+    static NumberRange range_of(std::span<const float> x) {
+        NumberRange range;
+        simd::run<FindNumberRange>(x.data(), x.size(), &range);
+        return range;
+    }
+    struct Exponents {
+        int least, most;
+    };
+    // Those that the rule takes: of numbers other than 0 and of their scales; of FP4, of scales.
+    Exponents exponents(const NumberRange& numbers, int smallest, const NumberRange& scales) const {
+        const auto of = [](const NumberRange& x, int least) {
+            const auto exponent = [&](std::uint32_t magnitude) {
+                return std::max(static_cast<int>(magnitude >> 23) - 127, least);
+            };
+            return Exponents{exponent(x.least), exponent(x.most)};
+        };
+        const Exponents own = of(numbers, smallest);
+        if (unit_.scaled == 0) return own;
+        const Exponents scale = of(scales, smallest_scale_);
+        if (unit_.rule == MatrixUnit::Rule::grouped) return scale;
+        return {own.least + scale.least, own.most + scale.most};
+    }
+    bool exponents_fit(const Exponents& a, const Exponents& b) const {
+        const int most = unit_.rule == MatrixUnit::Rule::grouped ? 84 : 90;
+        if (a.least + b.least < -75 || a.most + b.most > most) return false;
+        // Scaled numbers are fp32 numbers too.
+        return unit_.scaled == 0 ||
+               (std::min(a.least, b.least) >= -100 && std::max(a.most, b.most) <= 100);
+    }
+
+    // Packs rows of a, and panels of b with the columns of a panel side by side; then add(row,
+    // panel, place, count, c) adds the terms from a place on to a panel's outputs of a row.
+    template <class PackRow, class PackPanel, class Add>
+    void run_panels(const PackRow& pack_row, const PackPanel& pack_panel, const Add& add) {
+        const std::size_t count = places_.terms.size(), panels = this->panels();
+        parallel_pieces(sizes_.batches * sizes_.rows, threads_, pack_row, count);
+        parallel_pieces(sizes_.batches * panels, threads_, pack_panel, count * panel_lanes);
+        run(panel_lanes, [&](std::size_t batch, std::size_t row, std::size_t rows,
+                             std::size_t column, std::size_t columns) {
+            const std::size_t panel = batch * panels + column / panel_lanes;
+            for (std::size_t i = row; i < row + rows; ++i) {
+                float carry[panel_lanes] = {};
+                float* const results = out_.data() + place(batch, i, column);
+                std::copy_n(results, columns, carry);
+                add_chains<panel_lanes>(
+                    places_.chains, unit_, carry,
+                    [&](std::size_t chain, std::size_t first, std::size_t end, float* c) {
+                        const auto [at, size] = places_.range(chain, first, end, unit_);
+                        add(batch * sizes_.rows + i, panel, at, size, c);
+                    });
+                std::copy_n(carry, columns, results);
+            }
+        });
+    }
+    std::size_t panels() const { return (sizes_.columns + panel_lanes - 1) / panel_lanes; }
+    // Calls f(place, number, scale) for the terms of a row of a; the scale is 1 without scales.
+    template <class F>
+    void for_row(std::size_t row, const F& f) const {
+        const float* const from =
+            a_.data() + row / sizes_.rows * sizes_.a.batch + row % sizes_.rows * sizes_.a.outer;
+        for (std::size_t k = 0; k < places_.terms.size(); ++k)
+            if (const std::size_t term = places_.terms[k]; term != absent)
+                f(k, from[term * sizes_.a.term], scale(scales_.a, row, term, 0, 1));
+    }
+    // Likewise f(place, lane, number, scale) for a panel of b.
+    template <class F>
+    void for_panel(std::size_t panel, const F& f) const {
+        const std::size_t batch = panel / panels(), column = panel % panels() * panel_lanes,
+                          width = std::min(panel_lanes, sizes_.columns - column);
+        const float* const from = b_.data() + batch * sizes_.b.batch + column * sizes_.b.outer;
+        for (std::size_t k = 0; k < places_.terms.size(); ++k)
+            if (const std::size_t term = places_.terms[k]; term != absent)
+                for (std::size_t j = 0; j < width; ++j)
+                    f(k, j, from[term * sizes_.b.term + j * sizes_.b.outer],
+                      scale(scales_.b, batch, term, column + j, sizes_.columns));
+    }
+
+    // NVIDIA's rule.
+    template <class Sum>
+    void run_aligned() {
+        struct Packed {
+            std::vector<float> values;
+            std::vector<std::int16_t> exponents;
+            explicit Packed(std::size_t size) : values(size), exponents(size) {}
+            // The exponents of elements; of scaled ones, those of the scales added.
+            void finish(std::size_t first, std::size_t count, int smallest, int bias,
+                        std::span<const float> scales) {
+                simd::run<OperandExponents>(values.data() + first, count, smallest, bias,
+                                            exponents.data() + first);
+                for (std::size_t i = 0; i < scales.size(); ++i) {
+                    values[first + i] *= scales[i];
+                    exponents[first + i] =
+                        static_cast<std::int16_t>(exponents[first + i] + std::ilogb(scales[i]));
+                }
+            }
+        };
+        const std::size_t count = places_.terms.size(), size = count * panel_lanes;
+        Packed a(sizes_.batches * sizes_.rows * count), b(sizes_.batches * panels() * size);
+        run_panels(
+            [&](std::size_t row) {
+                std::vector<float> scales(unit_.scaled == 0 ? 0 : count, 1.0f);
+                for_row(row, [&](std::size_t k, float x, float scale) {
+                    a.values[row * count + k] = x;
+                    if (!scales.empty()) scales[k] = scale;
+                });
+                a.finish(row * count, count, smallest_a_, exponent_bias, scales);
+            },
+            [&](std::size_t panel) {
+                std::vector<float> scales(unit_.scaled == 0 ? 0 : size, 1.0f);
+                for_panel(panel, [&](std::size_t k, std::size_t j, float x, float scale) {
+                    b.values[panel * size + k * panel_lanes + j] = x;
+                    if (!scales.empty()) scales[k * panel_lanes + j] = scale;
+                });
+                b.finish(panel * size, size, smallest_b_, 0, scales);
+            },
+            [&](std::size_t row, std::size_t panel, std::size_t at, std::size_t terms, float* c) {
+                const std::size_t of_a = row * count + at, of_b = panel * size + at * panel_lanes;
+                simd::run<AddUnitBlocks<panel_lanes, Sum>>(&a.values[of_a], &a.exponents[of_a],
+                                                           &b.values[of_b], &b.exponents[of_b],
+                                                           terms, c, &unit_);
+            });
+    }
+
+    // The rule of FP4: elements in halves, and a scale for every group of products.
+    void run_grouped() {
+        struct Packed {
+            std::vector<std::int16_t> halves;
+            std::vector<float> significands;
+            std::vector<std::int16_t> exponents;
+            Packed(std::size_t size)
+                : halves(size), significands(size / products_of_group),
+                  exponents(size / products_of_group, zero_operand) {}
+            void set(std::size_t i, std::size_t group, float x, float scale, int smallest) {
+                halves[i] = static_cast<std::int16_t>(2 * x);
+                if (scale == 0) return;
+                const int exponent = std::max(std::ilogb(scale), smallest);
+                significands[group] = std::ldexp(scale, -exponent);
+                exponents[group] = static_cast<std::int16_t>(exponent);
+            }
+        };
+        const std::size_t count = places_.terms.size(), size = count * panel_lanes,
+                          groups = count / products_of_group;
+        Packed a(sizes_.batches * sizes_.rows * count), b(sizes_.batches * panels() * size);
+        run_panels(
+            [&](std::size_t row) {
+                for_row(row, [&](std::size_t k, float x, float scale) {
+                    a.set(row * count + k, row * groups + k / products_of_group, x, scale,
+                          smallest_scale_);
+                });
+            },
+            [&](std::size_t panel) {
+                for_panel(panel, [&](std::size_t k, std::size_t j, float x, float scale) {
+                    b.set(panel * size + k * panel_lanes + j,
+                          (panel * groups + k / products_of_group) * panel_lanes + j, x, scale,
+                          smallest_scale_);
+                });
+            },
+            [&](std::size_t row, std::size_t panel, std::size_t at, std::size_t terms, float* c) {
+                const std::size_t of_a = row * groups + at / products_of_group,
+                                  of_b = (panel * groups + at / products_of_group) * panel_lanes;
+                simd::run<AddGroupedBlocks<panel_lanes>>(
+                    &a.halves[row * count + at], &a.significands[of_a], &a.exponents[of_a],
+                    &b.halves[panel * size + at * panel_lanes], &b.significands[of_b],
+                    &b.exponents[of_b], terms, c, &unit_);
+            });
+    }
+
     template <class Work>
     void run(std::size_t lanes, const Work& work) {
         const std::size_t row_blocks = (sizes_.rows + row_block - 1) / row_block,
@@ -247,14 +344,19 @@ private:
             x[batch * strides.batch + outer * strides.outer + places_.terms[k] * strides.term],
             smallest, unit_);
     }
-    // The number with the scale of its term, which lies at (first, piece, second).
+    // The scale of a term, which lies at (first, piece, second); 1 without scales.
+    float scale(std::span<const float> scales, std::size_t first, std::size_t term,
+                std::size_t second, std::size_t columns) const {
+        if (unit_.scaled == 0) return 1;
+        const auto size = static_cast<std::size_t>(unit_.scaled),
+                   pieces = (sizes_.terms + size - 1) / size;
+        return scales[(first * pieces + term / size) * columns + second];
+    }
     UnitNumber scaled(const UnitNumber& number, std::span<const float> scales, std::size_t first,
                       std::size_t k, std::size_t second, std::size_t columns) const {
         if (unit_.scaled == 0 || places_.terms[k] == absent) return number;
-        const auto size = static_cast<std::size_t>(unit_.scaled),
-                   pieces = (sizes_.terms + size - 1) / size;
-        const float scale = scales[(first * pieces + places_.terms[k] / size) * columns + second];
-        return scaled_operand(number, scale, smallest_scale_, unit_);
+        return scaled_operand(number, scale(scales, first, places_.terms[k], second, columns),
+                              smallest_scale_, unit_);
     }
     UnitNumber at_a(std::size_t batch, std::size_t row, std::size_t k) const {
         return scaled(number(a_, sizes_.a, batch, row, k, smallest_a_), scales_.a,
@@ -310,9 +412,8 @@ bool unit_product(std::span<const float> a, std::span<const float> b, std::span<
         out[i] = c.empty() ? 0.0f : unit_addend(c[i], order.unit);
     if (out.empty()) return false;
     fast = fast && product.kernel_serves();
-    if (!fast) product.run_rule();
-    else if (order.unit.block < terms_of_group(order.unit)) product.run_kernel<std::int32_t>();
-    else product.run_kernel<double>();
+    if (fast) product.run_kernel();
+    else product.run_rule();
     for (float& result : out)
         if (std::isnan(result)) result = bits_cast<float>(std::uint32_t{0x7FFFFFFF});
     return fast;

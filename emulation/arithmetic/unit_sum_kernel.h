@@ -26,8 +26,9 @@ inline constexpr std::int16_t no_product = 26;
 // - Without a product, C is the result, cut to R bits: F >= R, and a zero product's exponent is at
 //   most that of the smallest normal number, so that it cuts nothing.
 inline bool unit_kernel_serves(const MatrixUnit& unit) {
-    return unit.rule == MatrixUnit::Rule::aligned && unit.scaled == 0 && !unit.half &&
-           !unit.nearest && unit.fraction <= 25 && unit.fraction >= unit.result &&
+    if (unit.rule == MatrixUnit::Rule::grouped) return true;
+    return unit.rule == MatrixUnit::Rule::aligned && !unit.half && !unit.nearest &&
+           unit.fraction <= 25 && unit.fraction >= unit.result &&
            unit.zero_exponent() <= unit.smallest_exponent();
 }
 inline int terms_of_group(const MatrixUnit& unit) { return 1 << (29 - unit.fraction); }
@@ -96,6 +97,70 @@ struct AddUnitBlocks {
                 const float unscale = bits_cast<float>((2u * exponent_bias << 23) -
                                                        bits_cast<std::uint32_t>(scale[j]));
                 c[j] = cut_sum(sum[j], kept) * unscale;
+            }
+        }
+    }
+};
+
+// The number of products that FP4's rule adds exactly, with one exponent.
+inline constexpr std::size_t products_of_group = 16;
+
+// FP4's rule for `Lanes` outputs side by side, in int16 and fp64 arithmetic that is exact. `a` and
+// `b` are the elements in halves; sa, sb, ea, eb the significands and the exponents of the scales
+// of each group of products, those of b for every lane. Scales that are 0 have the exponent
+// zero_operand.
+template <std::size_t Lanes>
+struct AddGroupedBlocks {
+    static APSCOPE_INLINE void run(const std::int16_t* a, const float* sa, const std::int16_t* ea,
+                                   const std::int16_t* b, const float* sb, const std::int16_t* eb,
+                                   std::size_t count, float* c, const MatrixUnit* unit) {
+        constexpr std::size_t groups = 4;
+        const std::uint32_t kept = ~std::uint32_t{0} << (23 - unit->result);
+        const auto power_of_two = [](std::int32_t exponent) __attribute__((always_inline)) {
+            return bits_cast<double>(static_cast<std::int64_t>(exponent + 1023) << 52);
+        };
+        for (std::size_t first = 0; first < count; first += groups * products_of_group) {
+            std::int32_t exponents[groups][Lanes], top[Lanes];
+            float terms[groups][Lanes];
+            for (std::size_t j = 0; j < Lanes; ++j) {
+                const auto of_c =
+                    static_cast<std::int32_t>(bits_cast<std::uint32_t>(c[j]) >> 23 & 0xFF);
+                top[j] = (of_c > no_product ? of_c : no_product) - exponent_bias;
+            }
+            for (std::size_t g = 0; g < groups; ++g) {
+                std::int16_t sum[Lanes], any[Lanes];
+                for (std::size_t j = 0; j < Lanes; ++j) sum[j] = any[j] = 0;
+                for (std::size_t i = 0; i < products_of_group; ++i) {
+                    const std::size_t k = first + g * products_of_group + i;
+                    const std::int16_t x = a[k];
+                    const auto counts = static_cast<std::int16_t>(-(x != 0));
+                    for (std::size_t j = 0; j < Lanes; ++j) {
+                        const std::int16_t y = b[k * Lanes + j];
+                        sum[j] = static_cast<std::int16_t>(sum[j] + x * y);
+                        any[j] = static_cast<std::int16_t>(any[j] | (y & counts));
+                    }
+                }
+                const std::size_t group = first / products_of_group + g;
+                for (std::size_t j = 0; j < Lanes; ++j) {
+                    const std::int32_t e =
+                        any[j] == 0 ? zero_operand : ea[group] + eb[group * Lanes + j];
+                    terms[g][j] = static_cast<float>(sum[j]) * sa[group] * sb[group * Lanes + j];
+                    exponents[g][j] = e;
+                    top[j] = e > top[j] ? e : top[j];
+                }
+            }
+            for (std::size_t j = 0; j < Lanes; ++j) {
+                double sum = __builtin_trunc(static_cast<double>(c[j]) *
+                                             power_of_two(unit->fraction - top[j]));
+                for (std::size_t g = 0; g < groups; ++g) {
+                    // Without a product the term is 0. A term is in quarters.
+                    const std::int32_t below =
+                        exponents[g][j] < no_product - exponent_bias ? 0 : exponents[g][j] - top[j];
+                    sum += __builtin_trunc(static_cast<double>(terms[g][j]) *
+                                           power_of_two(unit->fraction - 2 + below));
+                }
+                c[j] = static_cast<float>(static_cast<double>(cut_sum(sum, kept)) *
+                                          power_of_two(top[j] - unit->fraction));
             }
         }
     }

@@ -2,10 +2,12 @@
 // every SIMD level, on both sides of each limit that the fast path has.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emulation/arithmetic/unit_sum.h"
@@ -22,6 +24,7 @@ struct Operands {
     std::vector<float> a = std::vector<float>(rows * terms),
                        b = std::vector<float>(terms * columns),
                        c = std::vector<float>(rows * columns);
+    std::vector<float> scales_a{}, scales_b{};
 };
 
 // Whether the fast path served. Both paths give the same bits.
@@ -29,8 +32,9 @@ bool same_bits(const std::string& text, const Operands& x) {
     const MatrixUnitOrder order = parse_matrix_unit_order(text);
     const UnitProduct sizes{1, rows, terms, columns, {0, terms, 1}, {0, 1, columns}};
     std::vector<float> fast(x.c.size()), rule(x.c.size());
-    const bool served = unit_product(x.a, x.b, x.c, fast, sizes, order, 1);
-    EXPECT_FALSE(unit_product(x.a, x.b, x.c, rule, sizes, order, 1, {}, false));
+    const UnitScales<float> scales{x.scales_a, x.scales_b};
+    const bool served = unit_product(x.a, x.b, x.c, fast, sizes, order, 1, scales);
+    EXPECT_FALSE(unit_product(x.a, x.b, x.c, rule, sizes, order, 1, scales, false));
     for (std::size_t i = 0; i < fast.size(); ++i)
         EXPECT_EQ(bits_cast<std::uint32_t>(fast[i]), bits_cast<std::uint32_t>(rule[i]))
             << text << ", output " << i << ": " << fast[i] << " and " << rule[i];
@@ -127,6 +131,62 @@ TEST_P(UnitSum, AtTheLimits) {
         // Operands that are no numbers.
         Operands x = operands(12, 12, -3, 3, 0.1, -3, 3);
         x.b[70] = -std::numeric_limits<float>::infinity();
+        EXPECT_FALSE(same_bits(unit, x));
+    }
+}
+
+// Operands with scales: FP4's elements, or those of e4m3fn.
+TEST_P(UnitSum, OfOperandsWithScales) {
+    for (const std::string unit : {"b200:nvfp4", "b200:mxfp4", "b200:mxfp8",
+                                   "b200:nvfp4,promote=48", "b200:mxfp8,promote=32"}) {
+        const bool fp4 = unit.find("fp4") != std::string::npos,
+                   of_4_bits = unit.find("nvfp4") != std::string::npos;
+        const std::size_t pieces = of_4_bits ? (terms + 15) / 16 : (terms + 31) / 32;
+        const auto draw = [&](double zeros, int least, int most) {
+            Operands x;
+            for (std::vector<float>* operand : {&x.a, &x.b})
+                for (float& v : *operand)
+                    v = fp4 ? number(2, 0, 2, zeros) : number(4, -6, 7, zeros);
+            for (float& v : x.c) v = number(24, -100, 99, 0.3);
+            x.scales_a.resize(rows * pieces);
+            x.scales_b.resize(pieces * columns);
+            for (std::vector<float>* scales : {&x.scales_a, &x.scales_b}) {
+                for (float& v : *scales) {
+                    const int exponent = std::uniform_int_distribution<>(least, most)(random);
+                    // e4m3fn's subnormal numbers and zeros, too.
+                    v = of_4_bits ? static_cast<float>(random() % 16) *
+                                        std::ldexp(1.0f, std::clamp(exponent, -6, 5) - 3)
+                                  : std::ldexp(1.0f, exponent);
+                }
+            }
+            return x;
+        };
+        for (const double zeros : {0.0, 0.3, 0.97}) {
+            for (const int spread : {0, 3, 20})
+                EXPECT_TRUE(same_bits(unit, draw(zeros, -spread, spread))) << unit;
+        }
+        Operands same = draw(0, 0, 0);
+        same.a.assign(same.a.size(), fp4 ? 6.0f : 1.75f);
+        same.b.assign(same.b.size(), fp4 ? -6.0f : 1.75f);
+        same.c.assign(same.c.size(), 0x1.fffffep4f);
+        EXPECT_TRUE(same_bits(unit, same));
+        if (!of_4_bits) {
+            // The limits of the exponents of products, and of scaled elements.
+            const int least = fp4 ? -37 : -31, most = fp4 ? 42 : 38;
+            EXPECT_TRUE(same_bits(unit, draw(0.1, least, most)));
+            for (const auto& [from, to] :
+                 {std::pair{least - 1, least - 1}, {most + 1, most + 1}, {-127, -127}, {127, 127}})
+                EXPECT_FALSE(same_bits(unit, draw(0.1, from, to))) << from;
+            Operands apart = draw(0.1, 0, 0);
+            apart.scales_a.assign(apart.scales_a.size(), 0x1p-127f);
+            apart.scales_b.assign(apart.scales_b.size(), 0x1p127f);
+            EXPECT_FALSE(same_bits(unit, apart));
+        }
+        Operands x = draw(0.1, 0, 0);
+        x.scales_b[1] = std::numeric_limits<float>::quiet_NaN();
+        EXPECT_FALSE(same_bits(unit, x));
+        x = draw(0.1, 0, 0);
+        x.c[3] = 0x1p-101f;
         EXPECT_FALSE(same_bits(unit, x));
     }
 }
