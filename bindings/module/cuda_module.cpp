@@ -11,6 +11,7 @@
 
 #include "analysis/cuda/error_cuda.h"
 #include "analysis/cuda/replay_cuda.h"
+#include "bindings/module/dlpack_capsule.h"
 #include "bindings/module/guarded.h"
 #include "bindings/module/projection_class.h"
 #include "bindings/module/row_device_capsule.h"
@@ -198,17 +199,6 @@ void define_blocks(apscope::python::Module& m) {
           });
 }
 
-// DLPack's structures, with the layout of its specification: a consumer reads them in place.
-struct DlTensor {
-    void* data;
-    std::int32_t device_type, device_id;
-    std::int32_t dimensions;
-    std::uint8_t type_code, type_bits;
-    std::uint16_t lanes;
-    std::int64_t *shape, *strides;
-    std::uint64_t byte_offset;
-};
-
 }  // namespace
 
 PYBIND11_MODULE(_cuda, plain) {
@@ -231,15 +221,33 @@ PYBIND11_MODULE(_cuda, plain) {
     // The content of a DLPack capsule: address, shape, strides in elements or None, type code,
     // bits, lanes, device type and number.
     m.def("read_dlpack", [](const py::capsule& capsule) {
-        const auto* t =
-            static_cast<const DlTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
-        if (t == nullptr) throw py::error_already_set();
-        const std::vector<std::int64_t> shape(t->shape, t->shape + t->dimensions);
+        const python::DlTensor& t = python::dlpack_tensor(capsule);
+        const std::vector<std::int64_t> shape(t.shape, t.shape + t.dimensions);
         std::optional<std::vector<std::int64_t>> strides;
-        if (t->strides != nullptr) strides.emplace(t->strides, t->strides + t->dimensions);
-        return py::make_tuple(reinterpret_cast<Address>(t->data) + t->byte_offset, shape, strides,
-                              int{t->type_code}, int{t->type_bits}, int{t->lanes}, t->device_type,
-                              t->device_id);
+        if (t.strides != nullptr) strides.emplace(t.strides, t.strides + t.dimensions);
+        return py::make_tuple(reinterpret_cast<Address>(t.data) + t.byte_offset, shape, strides,
+                              int{t.type_code}, int{t.type_bits}, int{t.lanes}, t.device_type,
+                              t.device_id);
+    });
+    // A DLPack capsule of an array in C order, of version 1.0 or of those before, which keeps
+    // `owner` alive.
+    m.def("make_dlpack", [](Address data, const std::vector<std::int64_t>& shape, int type_code,
+                            int bits, std::int32_t device_type, std::int32_t device,
+                            const py::object& owner, bool versioned) {
+        python::DlTensor tensor{};
+        tensor.data = at<void>(data);
+        tensor.device_type = device_type;
+        tensor.device_id = device;
+        tensor.type_code = static_cast<std::uint8_t>(type_code);
+        tensor.type_bits = static_cast<std::uint8_t>(bits);
+        tensor.lanes = 1;
+        return versioned ? python::dlpack_capsule<python::DlManagedVersioned>(tensor, shape, owner)
+                         : python::dlpack_capsule<python::DlManaged>(tensor, shape, owner);
+    });
+    // Work that `stream` gets from now on waits for that which `other` has.
+    m.def("wait_for", [](Address stream, Address other, int device) {
+        const CurrentDevice current(device);
+        stream_waits_for(at<CUstream_st>(stream), at<CUstream_st>(other));
     });
     python::bind_projection(m);
     define_arrays(m);

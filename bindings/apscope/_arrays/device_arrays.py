@@ -12,6 +12,10 @@ from .inputs import _is_torch
 
 LEGACY_STREAM = 1  # CUDA's handle of the default stream that all others wait for
 
+_DLPACK_TYPES = {0: "int", 1: "uint", 2: "float"}
+_DLPACK_CODES = {name[0]: code for code, name in _DLPACK_TYPES.items()}  # by NumPy's kind
+_DLPACK_GPU = (2, 13)  # CUDA's memory, CUDA's managed memory
+
 
 def module(
     why: str = "the array is in a GPU's memory", instead: str = "give an array in the CPU's memory"
@@ -45,9 +49,10 @@ class DeviceView:
 
 
 class DeviceArray:
-    """GPU memory with ``__cuda_array_interface__`` (version 3), for results that are not tensors.
+    """GPU memory with ``__cuda_array_interface__`` and DLPack, for results that are not tensors.
 
-    Frameworks accept it without a copy; `get` copies it into a NumPy array.
+    The interface has version 3, DLPack 1.0 and those before. Frameworks accept an array without a
+    copy; `get` copies it into a NumPy array.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype, device: int, stream: int) -> None:
@@ -72,6 +77,47 @@ class DeviceArray:
             "strides": None,
             "stream": self._stream,
         }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return _DLPACK_GPU[0], self.device
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A capsule for another framework, without a copy: https://data-apis.org/array-api.
+
+        Parameters
+        ----------
+        stream : int, optional
+            CUDA's handle of the consumer's stream, which is made to wait for this array; by default
+            the legacy one, -1 for none.
+        max_version : pair of int, optional
+            The newest version of DLPack that the consumer knows; by default one before 1.0.
+        dl_device, copy
+            Only this array's own device, and no copy.
+
+        Raises
+        ------
+        BufferError
+            Another device, or a copy.
+        """
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(
+                f"the array is on DLPack device {self.__dlpack_device__()}, not {tuple(dl_device)}"
+            )
+        if copy:
+            raise BufferError("DLPack with copy=True is not supported; copy the consumer's array")
+        if stream != -1 and self.nbytes and (stream or LEGACY_STREAM) != self._stream:
+            self._module.wait_for(stream or LEGACY_STREAM, self._stream, self.device)
+        return self._module.make_dlpack(
+            self._address, self.shape, _DLPACK_CODES[self.dtype.kind], 8 * self.dtype.itemsize,
+            *self.__dlpack_device__(), self, max_version is not None and max_version[0] >= 1,
+        )  # fmt: skip
 
     def get(self) -> np.ndarray:
         """A copy in the CPU's memory; waits for the GPU."""
@@ -160,10 +206,6 @@ def _check_strides(shape: tuple[int, ...], strides: tuple[int, ...], unit: int, 
                 f"{what} has shape {shape} and strides {strides}; give a contiguous copy in C order"
             )
         expected *= n
-
-
-_DLPACK_TYPES = {0: "int", 1: "uint", 2: "float"}
-_DLPACK_GPU = (2, 13)  # CUDA's memory, CUDA's managed memory
 
 
 def _of_dlpack(x: Any, what: str) -> DeviceView:

@@ -71,4 +71,13 @@ void copy_to_host(const void* device, void* host, std::size_t bytes) {
     if (bytes != 0) APSCOPE_CUDA(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
 }
 
+void stream_waits_for(cudaStream_t stream, cudaStream_t other) {
+    cudaEvent_t event{};
+    APSCOPE_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    cudaError_t error = cudaEventRecord(event, other);
+    if (error == cudaSuccess) error = cudaStreamWaitEvent(stream, event);
+    cudaEventDestroy(event);  // CUDA keeps it until the stream has waited
+    check_cuda(error, "cudaStreamWaitEvent");
+}
+
 }  // namespace apscope::detail

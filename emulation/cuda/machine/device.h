@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+struct CUstream_st;
+
 namespace apscope::detail {
 
 // Throws std::runtime_error with one sentence if this machine has no GPU number `device`, or if the
@@ -30,5 +32,7 @@ void release_on_device(void* memory) noexcept;  // waits until no kernel uses th
 // The device on which CUDA has allocated the memory; -1 for other memory.
 int device_of(const void* memory);
 void copy_to_host(const void* device, void* host, std::size_t bytes);  // waits for the copy
+// Work that `stream` gets from now on waits for that which `other` has; both of the current device.
+void stream_waits_for(CUstream_st* stream, CUstream_st* other);
 
 }  // namespace apscope::detail

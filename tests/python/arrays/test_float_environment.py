@@ -342,7 +342,7 @@ def registries() -> list:
 
 GROUPS = [casts, arithmetic, blocks, exchanges, replays, observers, registries]
 #: functions of _core that these do not call: they measure times, or compute no number
-UNCALLED = {"bench", "guess_role", "machine_memory", "matrix_unit_order", "rounding_word",
+UNCALLED = {"bench", "guess_role", "machine_memory", "rounding_word",
             "set_share_of_a_thread", "usable_processors", "work_costs"}  # fmt: skip
 
 
