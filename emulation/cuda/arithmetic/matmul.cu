@@ -23,8 +23,8 @@ void matmul_on_device(const float* a, const float* b, const float* c, float* out
         APSCOPE_CUDA(cudaMemcpy(&value, x + index, sizeof value, cudaMemcpyDeviceToHost));
         return value;
     };
-    launch(unit_step(a, b, c, out, batches, rows, terms, columns, *order, first_other, number),
-           stream);
+    with_unit_step(a, b, c, out, batches, rows, terms, columns, *order, first_other, number,
+                   [&](const auto& step) { launch(step, stream); });
 }
 
 }  // namespace apscope::detail

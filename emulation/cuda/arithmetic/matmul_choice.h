@@ -1,4 +1,4 @@
-// Makes the step of a matrix product; with_matmul_step() calls f(step), and unit_step() returns it.
+// Makes the step of a matrix product; with_matmul_step() and with_unit_step() call f(step).
 // Host only.
 #pragma once
 
@@ -20,13 +20,14 @@ inline StepRounder make_step_rounder(const FloatFormat& format, const Projection
     return {r.cast, r.operand_floor, r.path(Operation::add) == ArithmeticPath::wide};
 }
 
-// The step of a matrix unit's order. first_other(x, size, format) returns the index of the first of
-// `size` numbers at x that is not a value of the format, and number(x, index) that number.
-template <class FirstOther, class NumberAt>
-UnitStep unit_step(const float* a, const float* b, const float* c, float* out, std::size_t batches,
-                   std::size_t rows, std::size_t terms, std::size_t columns,
-                   const MatrixUnitOrder& order, const FirstOther& first_other,
-                   const NumberAt& number) {
+// Calls f with the step of a matrix unit's order. first_other(x, size, format) returns the index of
+// the first of `size` numbers at x that is not a value of the format, and number(x, index) that
+// number.
+template <class FirstOther, class NumberAt, class F>
+void with_unit_step(const float* a, const float* b, const float* c, float* out, std::size_t batches,
+                    std::size_t rows, std::size_t terms, std::size_t columns,
+                    const MatrixUnitOrder& order, const FirstOther& first_other,
+                    const NumberAt& number, F&& f) {
     if (order.unit.scaled != 0)
         throw std::invalid_argument("order=" + limits::clipped(order.text) +
                                     " takes scales, which are not supported on a GPU; give arrays "
@@ -36,18 +37,15 @@ UnitStep unit_step(const float* a, const float* b, const float* c, float* out, s
             order, operand, [&](const FloatFormat& format) { return first_other(x, size, format); },
             [&](std::size_t index) { return number(x, index); });
     };
-    return {a,
-            b,
-            c,
-            out,
-            batches,
-            rows,
-            terms,
-            columns,
-            order.unit,
-            {terms, order.promote, order.split},
-            smallest(0, a, batches * rows * terms),
-            smallest(1, b, batches * terms * columns)};
+    const int smallest_a = smallest(0, a, batches * rows * terms),
+              smallest_b = smallest(1, b, batches * terms * columns);
+    const UnitChains chains{terms, order.promote, order.split};
+    const auto make = [&]<bool Aligned>() {
+        f(UnitStep<Aligned>{a, b, c, out, batches, rows, terms, columns, order.unit, chains,
+                            smallest_a, smallest_b});
+    };
+    if (order.unit.rule == MatrixUnit::Rule::aligned) make.template operator()<true>();
+    else make.template operator()<false>();
 }
 inline FindOtherNumber find_other_number(const float* x, std::size_t size,
                                          const FloatFormat& format, unsigned long long* first) {
@@ -81,17 +79,21 @@ void with_matmul_step(const float* a, const float* b, float* out, std::size_t ba
                                     "fp32 numbers without flushed inputs only; "
                                     "give product, or use another order");
     }
-    const auto make = [&]<bool Nearest>() {
-        f(MatmulStep<Nearest>{a, b, out, batches, rows, terms, columns, options.order.kind,
-                              options.order.chunk, sum, product, result,
-                              options.product.has_value(), has_result, seed_key(options.seed),
-                              options.projection.random_bits});
+    const auto make = [&]<bool Nearest, bool Pairwise>() {
+        f(MatmulStep<Nearest, Pairwise>{a, b, out, batches, rows, terms, columns,
+                                        options.order.kind, options.order.chunk, sum, product,
+                                        result, options.product.has_value(), has_result,
+                                        seed_key(options.seed), options.projection.random_bits});
     };
     const bool plain = is_plain(sum.cast) && is_plain(product.cast) && is_plain(result.cast) &&
                        sum.operand_floor == 0;
-    if (options.projection.rounding == RoundingMode::ties_to_even && plain && !sum.wide)
-        make.template operator()<true>();
-    else make.template operator()<false>();
+    const bool nearest =
+        options.projection.rounding == RoundingMode::ties_to_even && plain && !sum.wide;
+    const bool pairwise = options.order.kind == Kind::pairwise;
+    if (nearest && pairwise) make.template operator()<true, true>();
+    else if (nearest) make.template operator()<true, false>();
+    else if (pairwise) make.template operator()<false, true>();
+    else make.template operator()<false, false>();
 }
 
 }  // namespace apscope::detail

@@ -41,8 +41,9 @@ APSCOPE_HD_CALL double operate_by_mode(double x, double y, double z, const Cast<
 }
 
 // One output of a matrix product. Nearest means that every rounding is ties_to_even, by a plain
-// cast, and that operands are not flushed.
-template <bool Nearest>
+// cast, and that operands are not flushed. Pairwise is the order that needs a stack, which would
+// cost the other orders a thread's local memory.
+template <bool Nearest, bool Pairwise>
 struct MatmulStep {
     const float *a, *b;  // (batches, rows, terms) and (batches, terms, columns)
     float* out;
@@ -184,10 +185,13 @@ private:
         }
         APSCOPE_HD double run() {
             if (step.terms == 0) return round(step.sum, 0.0, Stage::reduce, hop++);
-            if (step.order == SumOrder::Kind::sequential) return sequential(0, step.terms);
-            if (step.order == SumOrder::Kind::chunked) return chunked();
-            if (step.order == SumOrder::Kind::pairwise) return pairwise();
-            return kahan();
+            if constexpr (Pairwise) {
+                return pairwise();
+            } else {
+                if (step.order == SumOrder::Kind::sequential) return sequential(0, step.terms);
+                if (step.order == SumOrder::Kind::chunked) return chunked();
+                return kahan();
+            }
         }
     };
 };

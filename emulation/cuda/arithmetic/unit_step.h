@@ -9,6 +9,9 @@
 
 namespace apscope::detail {
 
+// Aligned: the unit has NVIDIA's rule. The others need memory for their terms, which costs a
+// thread's registers.
+template <bool Aligned>
 struct UnitStep {
     const float *a, *b;  // (batches, rows, terms) and (batches, terms, columns)
     const float* c;      // of the shape of `out`, or null for +0
@@ -21,19 +24,21 @@ struct UnitStep {
     APSCOPE_HD std::uint64_t count() const { return batches * rows * columns; }
 
     APSCOPE_HD void operator()(std::uint64_t i) const {
+        MatrixUnit known = unit;
+        if constexpr (Aligned) known.rule = MatrixUnit::Rule::aligned;
         const float *row = a + i / columns * terms,
                     *column = b + (i / columns / rows * terms * columns + i % columns);
-        float sum = c == nullptr ? 0.0f : unit_addend(c[i], unit);
+        float sum = c == nullptr ? 0.0f : unit_addend(c[i], known);
         const auto add = [&](std::uint64_t, std::uint64_t first, std::uint64_t end, float* carry) {
-            const int instruction = unit.instruction();
+            const int instruction = known.instruction();
             for (; first < end; first += static_cast<std::uint64_t>(instruction)) {
-                for (int place = 0; place < instruction; place += unit.block)
-                    *carry = add_block(unit, Block{*this, row, 1, smallest_a, first, end, place},
+                for (int place = 0; place < instruction; place += known.block)
+                    *carry = add_block(known, Block{*this, row, 1, smallest_a, first, end, place},
                                        Block{*this, column, columns, smallest_b, first, end, place},
-                                       unit.block, *carry);
+                                       known.block, *carry);
             }
         };
-        add_chains<1>(chains, unit, &sum, add);
+        add_chains<1>(chains, known, &sum, add);
         out[i] = sum != sum ? bits_cast<float>(std::uint32_t{0x7FFFFFFF}) : sum;
     }
 

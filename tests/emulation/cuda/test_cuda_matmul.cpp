@@ -127,9 +127,9 @@ TEST(CudaMatmul, MatrixUnits) {
                     ordered_matmul<float>(a, b, batches, rows, terms, expected, options,
                                           has_c ? std::span<const float>(c)
                                                 : std::span<const float>());
-                    run_on_cpu(unit_step(a.data(), b.data(), has_c ? c.data() : nullptr, out.data(),
-                                         batches, rows, terms, columns, unit, first_other,
-                                         number_at));
+                    with_unit_step(a.data(), b.data(), has_c ? c.data() : nullptr, out.data(),
+                                   batches, rows, terms, columns, unit, first_other, number_at,
+                                   [](const auto& step) { run_on_cpu(step); });
                     EXPECT_EQ(differing(expected, out), 0u) << order << " terms=" << terms;
                 }
             }
@@ -144,8 +144,8 @@ TEST(CudaMatmul, MatrixUnitsRefuseOtherInputs) {
     b[4] = 0x1.1p-20f;
     const MatrixUnitOrder order = parse_matrix_unit_order("h100");
     try {
-        unit_step(a.data(), b.data(), nullptr, out.data(), batches, rows, 1, columns, order,
-                  first_other, number_at);
+        with_unit_step(a.data(), b.data(), nullptr, out.data(), batches, rows, 1, columns, order,
+                       first_other, number_at, [](const auto&) {});
         FAIL();
     } catch (const std::invalid_argument& e) {
         EXPECT_STREQ(e.what(), "b has 1.00048828125 at element 3, which is not a value of fp16 or "
