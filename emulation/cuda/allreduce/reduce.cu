@@ -14,9 +14,9 @@ void all_reduce_on_device(const float* in, std::size_t workers, double* out, std
     const DeviceMemory<HopInstruction> memory(programs, stream);
     const HopInstruction* program = memory.get();
     for (ReduceChunk& chunk : chunks) {
-        chunk.step.hops.instructions = program;
+        chunk.task.hops.instructions = program;
         program += chunk.program.size();
-        launch(chunk.step, stream);
+        chunk.with_step([&](const auto& step) { launch(step, stream); });
     }
 }
 

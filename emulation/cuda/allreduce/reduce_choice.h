@@ -12,8 +12,16 @@
 namespace apscope::detail {
 
 struct ReduceChunk {
-    ReduceStep step;  // complete except for the device address of its program
+    ReduceTask task;  // complete except for the device address of its program
     std::vector<HopInstruction> program;
+    bool stores = false;  // the program stores partial sums
+
+    // Calls f with the step.
+    template <class F>
+    void with_step(const F& f) const {
+        if (stores) f(ReduceStep<true>{task});
+        else f(ReduceStep<false>{task});
+    }
 };
 
 inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t workers, double* out,
@@ -32,7 +40,7 @@ inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t worke
     const int count = static_cast<int>(workers);
     std::vector<ReduceChunk> chunks;
     for (int chunk = 0; chunk < chunk_count(options.topology, count); ++chunk) {
-        ReduceStep step{
+        ReduceTask task{
             in,
             n,
             count,
@@ -46,7 +54,7 @@ inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t worke
             make_cast<double>(format, options.projection),
             seed_key(options.seed),
             {{accumulator, seed_key(options.seed)}, options.topology.kahan, nullptr, 0, 0}};
-        if (step.first == step.last) continue;
+        if (task.first == task.last) continue;
         HopProgram program;
         if (options.topology.kind != Topology::Kind::exact) {
             program = hop_program(reduction_program(options.topology, count, chunk), count,
@@ -57,9 +65,9 @@ inline std::vector<ReduceChunk> reduce_chunks(const float* in, std::size_t worke
                 std::to_string(workers) +
                 " workers are more than a GPU thread keeps partial sums for; use at most 65536");
         }
-        step.hops.count = static_cast<int>(program.instructions.size());
-        step.hops.result = program.result;
-        chunks.push_back({step, std::move(program.instructions)});
+        task.hops.count = static_cast<int>(program.instructions.size());
+        task.hops.result = program.result;
+        chunks.push_back({task, std::move(program.instructions), program.slots > 0});
     }
     return chunks;
 }

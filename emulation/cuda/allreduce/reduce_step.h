@@ -13,7 +13,7 @@ namespace apscope::detail {
 
 inline constexpr int reduce_slots = 15;  // slots per thread, enough for 2^16 workers
 
-struct ReduceStep {
+struct ReduceTask {
     const float* in;  // `workers` rows of `elements` values
     std::uint64_t elements;
     int workers;
@@ -42,18 +42,30 @@ struct ReduceStep {
         return round_by_mode<double>(x * scale, wire, random, stream, i);
     }
 
-    APSCOPE_HD void operator()(std::uint64_t item) const {
+    APSCOPE_HD void reduce(std::uint64_t item, HopSlot* slots) const {
         const std::uint64_t i = first + item;
         double sum;
         if (hops.count == 0) {
             sum = leaf(0, i);
             for (int w = 1; w < workers; ++w) sum += leaf(w, i);
         } else {
-            HopSlot slots[reduce_slots];
             sum = hops(i, [&](std::int32_t worker) { return leaf(worker, i); }, slots, 1, nullptr);
         }
         if (scale != 1.0) sum = inverse != 0.0 ? sum * inverse : sum / scale;
         out[i] = divisor != 1.0 ? sum / divisor : sum;
+    }
+};
+
+// Stored: the program stores partial sums, in a thread's local memory. A chain of hops stores none.
+template <bool Stored>
+struct ReduceStep : ReduceTask {
+    APSCOPE_HD void operator()(std::uint64_t item) const {
+        if constexpr (Stored) {
+            HopSlot slots[reduce_slots];
+            reduce(item, slots);
+        } else {
+            reduce(item, nullptr);
+        }
     }
 };
 

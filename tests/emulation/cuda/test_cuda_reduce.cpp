@@ -19,8 +19,8 @@ std::vector<double> step_by_step(const std::vector<float>& in, std::size_t worke
     std::vector<double> out(in.size() / workers, -1.0);
     for (ReduceChunk& chunk :
          reduce_chunks(in.data(), workers, out.data(), out.size(), format, options, scale)) {
-        chunk.step.hops.instructions = chunk.program.data();
-        run_on_cpu(chunk.step);
+        chunk.task.hops.instructions = chunk.program.data();
+        chunk.with_step([](const auto& step) { run_on_cpu(step); });
     }
     return out;
 }
