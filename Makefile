@@ -31,7 +31,7 @@ help:
 	@echo "make fuzz        readers of files, names, specs, dumps and results under libFuzzer, 30 minutes each, and generated calls of Python and C++; MINUTES=N, TARGETS=NAMES, EXAMPLES=N"
 	@echo "make format      write sources as make lint wants them"
 	@echo "make package     build the sdist and the wheel into build/package/ and test them in a new environment; also the C++ library"
-	@echo "make cuda        compile the CUDA library and module, with NVIDIA's compiler from PyPI if there is no nvcc; ARCHITECTURES='80;90'"
+	@echo "make cuda        compile the CUDA library and module, with NVIDIA's compiler from PyPI if there is no nvcc, and list the registers and the local memory of every kernel; ARCHITECTURES='80;90'"
 	@echo "make portable    one program by g++, Clang, libc++, for aarch64 and WebAssembly: whose outputs must be equal; BUILDS='clang aarch64'"
 	@echo "make benchmark   the kernels and the C++ library's casts under Google Benchmark, the Python calls under pytest-benchmark, briefly"
 	@echo "make exhaustive  the long proofs that are outdated, recorded in docs/conformance.md; MINUTES=N: start none after N"

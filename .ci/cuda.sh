@@ -11,7 +11,12 @@ if ! . .ci/nvcc.sh .venv/bin/python; then
 fi
 nvcc --version | tail -2 | head -1
 cmake --preset cuda --log-level=WARNING -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90}"
-cmake --build build/cuda --parallel "${JOBS:-$(nproc)}" -- --quiet
+# ptxas says what every kernel that is compiled now needs.
+cmake --build build/cuda --parallel "${JOBS:-$(nproc)}" -- --quiet >build/cuda/compiled.log 2>&1 || {
+    grep -v 'ptxas info\|bytes stack frame' build/cuda/compiled.log
+    exit 1
+}
+.venv/bin/python .ci/registers.py build/cuda/compiled.log
 status=0
 build/cuda/tests/cuda/cuda_test || status=$?
 ((status == 0 || status == 77))  # 77: no GPU here
