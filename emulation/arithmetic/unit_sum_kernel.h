@@ -26,7 +26,8 @@ inline constexpr std::int16_t no_product = 26;
 // - Without a product, C is the result, cut to R bits: F >= R, and a zero product's exponent is at
 //   most that of the smallest normal number, so that it cuts nothing.
 inline bool unit_kernel_serves(const MatrixUnit& unit) {
-    if (unit.rule == MatrixUnit::Rule::grouped) return true;
+    // FP4's groups are below 2^(F + 12): four and C fit in fp64.
+    if (unit.rule == MatrixUnit::Rule::grouped) return unit.fraction <= 38;
     return unit.rule == MatrixUnit::Rule::aligned && !unit.half && !unit.nearest &&
            unit.fraction <= 25 && unit.fraction >= unit.result &&
            unit.zero_exponent() <= unit.smallest_exponent();

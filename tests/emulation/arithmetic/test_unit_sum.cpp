@@ -137,8 +137,9 @@ TEST_P(UnitSum, AtTheLimits) {
 
 // Operands with scales: FP4's elements, or those of e4m3fn.
 TEST_P(UnitSum, OfOperandsWithScales) {
-    for (const std::string unit : {"b200:nvfp4", "b200:mxfp4", "b200:mxfp8",
-                                   "b200:nvfp4,promote=48", "b200:mxfp8,promote=32"}) {
+    for (const std::string unit :
+         {"b200:nvfp4", "b200:mxfp4", "b200:mxfp8", "b200:nvfp4,promote=48",
+          "b200:nvfp4,fraction=38", "b200:mxfp8,promote=32"}) {
         const bool fp4 = unit.find("fp4") != std::string::npos,
                    of_4_bits = unit.find("nvfp4") != std::string::npos;
         const std::size_t pieces = of_4_bits ? (terms + 15) / 16 : (terms + 31) / 32;
@@ -181,6 +182,9 @@ TEST_P(UnitSum, OfOperandsWithScales) {
             apart.scales_a.assign(apart.scales_a.size(), 0x1p-127f);
             apart.scales_b.assign(apart.scales_b.size(), 0x1p127f);
             EXPECT_FALSE(same_bits(unit, apart));
+        }
+        if (unit == "b200:nvfp4") {
+            EXPECT_FALSE(same_bits(unit + ",fraction=39", same));
         }
         Operands x = draw(0.1, 0, 0);
         x.scales_b[1] = std::numeric_limits<float>::quiet_NaN();
