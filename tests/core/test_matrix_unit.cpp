@@ -114,7 +114,7 @@ TEST(MatrixUnitOrder, RefusesWithASentence) {
         return "";
     };
     EXPECT_EQ(sentence("mi350x"), "no matrix unit 'mi350x': no model of CDNA 4 has been published");
-    for (const char* name : {"cdna4", "tpu", "trainium:fp8", "b200:nvfp4", "mi350x:fp8"})
+    for (const char* name : {"cdna4", "tpu", "trainium:fp8", "mi350x:fp8"})
         EXPECT_TRUE(sentence(name).starts_with("no matrix unit '")) << name;
     EXPECT_TRUE(sentence("h200x").starts_with("unknown matrix unit 'h200x'; use v100, "));
     EXPECT_EQ(sentence("k=16,fraction=25"), "order=unit:k=16,fraction=25 needs the key result");
@@ -124,8 +124,9 @@ TEST(MatrixUnitOrder, RefusesWithASentence) {
     for (const char* text :
          {"", "h100,", "h100,split=0", "h100,split=2,promote=2", "h100,z=1", "h100:fp16,promote=4",
           "mi300x,k=4", "k=0,fraction=25,result=23", "k=6,fraction=25,result=23,interleave=mod4",
-          "k=4,fraction=25,result=24", "k=4,fraction=25,result=11,format=fp16",
-          "h100,inputs=e4m3x"})
+          "k=4,fraction=25,result=24", "k=4,fraction=25,result=11,format=fp16", "h100,inputs=e4m3x",
+          "b200:nvfp4,split=2", "b200:nvfp4,promote=24", "b200:nvfp4,k=32", "b200:mxfp8,c=last",
+          "b200:mxfp4,inputs=e2m1fn*e5m2"})
         EXPECT_NE(sentence(text), "") << text;
 }
 
