@@ -40,7 +40,9 @@ def kernels(log: str) -> dict[str, tuple[int, int, int]]:
         ["c++filt"], input="\n".join(found), capture_output=True, text=True, check=True
     ).stdout.splitlines()
     return {
-        re.sub(r"^void .*run_steps<(.*?) ?>\(.*$", r"\1", name.replace("apscope::detail::", "")): row
+        re.sub(
+            r"^void .*run_steps<(.*?) ?>\(.*$", r"\1", name.replace("apscope::detail::", "")
+        ): row
         for name, row in sorted(zip(names, found.values(), strict=True))
     }
 
