@@ -27,4 +27,4 @@ nvcc -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90a,code=sm_90a \
 trap 'rm -f bindings/apscope/_cuda*.so' EXIT
 cp build/cuda/bindings/_cuda*.so bindings/apscope/
 .venv/bin/python -c 'import apscope._cuda'
-.venv/bin/python -m pytest -q tests/python/replay/test_cuda.py
+.venv/bin/python -m pytest -q tests/python/replay/test_cuda.py tests/python/replay/test_dlpack.py

@@ -1,6 +1,6 @@
 """What FP8 products lose in a matrix unit, in a product and in training: docs/matrix_units.md.
 
-    python -m docs.tools.matrix_units docs/matrix_units.md                       # both tables
+    python -m docs.tools.matrix_units docs/matrix_units.md                       # all tables
     python -m docs.tools.matrix_units docs/matrix_units.md --section training    # one of them
 
 Of products: every error is the root of the squared error of a product of matrices over the root of its square. A
@@ -9,8 +9,11 @@ scales are powers of two, so what a unit loses does not depend on them. The exac
 
 Of training: the tasks, rates and batches of `apscope train`, 300 steps, one worker. A seed draws the
 weights at the start and the examples of every batch; differences are paired by seed.
+
+Of times: products of 1,024 x 1,024 normal numbers, one thread, by turns; the median of the quotients.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -199,13 +202,46 @@ def training(
     return page.table(heads, rows)
 
 
-SECTIONS = {"errors of products": table, "losses of training": training}
+#: Order -> the operands' format, for the times.
+TIMED = {
+    "h100:fp8": "e4m3fn", "h100": "fp16", "h100:tf32": "tf32", "h100:mma_fp8": "e4m3fn",
+    "b200:fp8": "e4m3fn", "a100": "fp16", "v100": "fp16",
+}  # fmt: skip
+
+
+def times(size: int = 1024, rounds: int = 9) -> list[str]:
+    """A row for each unit: the time of a product over that of fp32 sums in chunks of 16."""
+    r = np.random.default_rng(SEED)
+    numbers = r.normal(size=(2, size, size)).astype(np.float32)
+
+    def seconds(format: str, order: str) -> float:
+        a, b = apscope.quantize(numbers, format)
+        begun = time.perf_counter()
+        apscope.matmul(a, b, "fp32", order=order, threads=1)
+        return time.perf_counter() - begun
+
+    found = np.array([
+        [seconds("fp16", "chunked:16")] + [seconds(f, f"unit:{u}") for u, f in TIMED.items()]
+        for _ in range(rounds)
+    ])  # fmt: skip
+    quotients = np.median(found[:, 1:] / found[:, :1], axis=0)
+    k = {unit["name"]: unit["k"] for unit in apscope.units()}
+    rows = [
+        [f"`{name}`", format, k[name], f"{quotient:.2f}"]
+        for (name, format), quotient in zip(TIMED.items(), quotients, strict=True)
+    ]
+    return page.table(["unit", "operands", "K", "time / `chunked:16`"], rows)
+
+
+SECTIONS = {"errors of products": table, "losses of training": training, "times": times}
 
 
 def main() -> None:
     """The command."""
     parser = page.options(__doc__)
-    parser.add_argument("--section", choices=("products", "training"), help="by default both")
+    parser.add_argument(
+        "--section", choices=("products", "training", "times"), help="by default all"
+    )
     asked = parser.parse_args()
     chosen = [name for name in SECTIONS if name.endswith(asked.section or "")]
     page.write(asked.page, {name: SECTIONS[name]() for name in chosen})

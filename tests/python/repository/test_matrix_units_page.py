@@ -61,3 +61,10 @@ def test_the_page_has_the_commands_rows_and_says_what_they_show():
             own = [high for row, (_, high) in zip(rows, ends) if row[0] == task.label]
             assert not is_unit or f"{max(own):.2g} nats on {task.name}" in text
     assert f"{1 - 0.95**9:.0%}".replace("%", " %") + " of cases" in text
+
+
+def test_the_page_has_the_units_of_the_times():
+    found = page.rows(page.DOCS / "matrix_units.md", "times")
+    made = cells(matrix_units.times(size=32, rounds=1))
+    assert [row[:3] for row in made] == [row[:3] for row in found]
+    assert all(float(row[3]) > 0 for row in made)
