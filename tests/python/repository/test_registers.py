@@ -30,8 +30,8 @@ def test_kernels_are_listed(tmp_path, request):
 
 
 def test_local_memory_of_a_fast_kernel_is_an_error(tmp_path, request):
-    told = printed(tmp_path, request, 16)
+    told = printed(tmp_path, request, 320)
     assert told.returncode == 1
     assert told.stdout.splitlines()[-1] == (
-        "QuantizeStep<AdditionRounding, 4> uses 16 bytes of local memory; it must use at most 0"
+        "QuantizeStep<AdditionRounding, 4> uses 320 bytes of local memory; it must use at most 32"
     )
