@@ -215,6 +215,16 @@ def test_a_unit_that_takes_scales():
     np.testing.assert_allclose(with_unit, without, atol=1e-5)
 
 
+def test_a_block_with_a_nan_has_one_scale():
+    """The block's scale is NaN, for all of its elements."""
+    layer, x, _ = operands(37, 150, 20)
+    x[1, 40] = np.nan
+    for sums in ("unit:k=32,fraction=25,result=23,promote=32", "b200:mxfp8"):
+        recipe = Recipe(input="mxfp8_e4m3", weight="mxfp8_e4m3", accumulate=sums)
+        y = quantized_copy(layer, recipe)(torch.from_numpy(x)).detach().numpy()
+        assert np.isnan(y[1]).all() and np.isfinite(np.delete(y, 1, 0)).all()
+
+
 def quantized_copy(layer, recipe):
     torch.manual_seed(1)
     made = nn.Linear(layer.in_features, layer.out_features)
