@@ -153,6 +153,33 @@ void set(MatrixUnitOrder& order, std::string_view key, std::string_view text) {
     }
 }
 
+// Throws for an order that changes a rule which has no numbers: AMD's, and those of operands with
+// scales, which take a fraction.
+void require_own_rule(const MatrixUnitOrder& order, const MatrixUnitPreset& preset) {
+    const auto refuse = [&](const std::string& why) {
+        throw std::invalid_argument("order=" + limits::clipped(order.text) + why);
+    };
+    const MatrixUnit& unit = order.unit;
+    MatrixUnit own = preset.unit;
+    if (unit.scaled == 0) {
+        if (unit != own) refuse(" changes the rule of a unit that takes inputs, promote and split");
+        return;
+    }
+    own.fraction = unit.fraction;
+    if (unit != own) refuse(" changes the rule of a unit that takes fraction, inputs and promote");
+    const std::vector<std::string_view> taken = split_outside(preset.inputs, ' ');
+    for (const std::vector<std::string>& formats : order.inputs)
+        for (const std::string& format : formats)
+            if (std::ranges::find(taken, format) == taken.end())
+                refuse(" takes operands of " + std::string(preset.inputs));
+    const std::string terms = std::to_string(unit.scaled);
+    if (order.split != 0)
+        refuse(" has a scale for " + terms + " terms; use promote=, a multiple of " + terms +
+               ", instead of split=");
+    if (order.promote % static_cast<std::size_t>(unit.scaled) != 0)
+        refuse(" has a scale for " + terms + " terms; promote must be a multiple of " + terms);
+}
+
 }  // namespace
 
 std::span<const MatrixUnitPreset> matrix_unit_presets() { return presets; }
@@ -224,30 +251,8 @@ MatrixUnitOrder parse_matrix_unit_order(std::string_view text) {
                                         " with this interleave");
         unit.block = products / (multiple == 1 ? 1 : 2);
     }
-    if (unit.rule != Rule::aligned || unit.scaled != 0) {
-        const MatrixUnitPreset& preset = matrix_unit_preset(split_outside(text, ',')[0]);
-        MatrixUnit own = preset.unit;
-        const bool has_fraction = unit.scaled != 0;
-        if (has_fraction) own.fraction = unit.fraction;
-        const std::vector<std::string_view> taken = split_outside(preset.inputs, ' ');
-        const bool other = std::ranges::any_of(order.inputs, [&](const auto& formats) {
-            return std::ranges::any_of(formats, [&](const std::string& format) {
-                return std::ranges::find(taken, format) == taken.end();
-            });
-        });
-        if (unit.scaled != 0 && other)
-            throw std::invalid_argument("order=" + limits::clipped(order.text) +
-                                        " takes operands of " + std::string(preset.inputs));
-        if (unit != own)
-            throw std::invalid_argument(
-                "order=" + limits::clipped(order.text) + " changes the rule of a unit that takes " +
-                (has_fraction ? "fraction, inputs and promote" : "inputs, promote and split"));
-    }
-    if (unit.scaled != 0 &&
-        (order.split != 0 || order.promote % static_cast<std::size_t>(unit.scaled) != 0))
-        throw std::invalid_argument("order=" + limits::clipped(order.text) + " has a scale for " +
-                                    std::to_string(unit.scaled) +
-                                    " terms; promote must be a multiple of that, without split");
+    if (unit.rule != Rule::aligned || unit.scaled != 0)
+        require_own_rule(order, matrix_unit_preset(split_outside(text, ',')[0]));
     if (unit.half && unit.result > 10)
         throw std::invalid_argument("result=" + std::to_string(unit.result) +
                                     " must be at most 10 with format=fp16");

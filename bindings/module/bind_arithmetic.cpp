@@ -160,13 +160,13 @@ void bind_arithmetic(apscope::python::Module& m) {
         return units;
     });
     // Of an order "unit:...": the format of its results, promote (0: one chain), the formats of its
-    // operands, and the number of terms that share scales (0: no scales).
+    // operands, the number of terms that share scales (0: no scales), and the scales' format.
     m.def(
         "matrix_unit_order",
         [](const std::string& order) {
             const MatrixUnitOrder unit = *parse_sum_order(order).unit;
             return std::tuple(unit.unit.half ? "fp16" : "fp32", unit.promote, unit.inputs[0],
-                              unit.unit.scaled);
+                              unit.unit.scaled, unit.scales);
         },
         py::arg("order"));
     // Throws the reason for a name that is not a matrix unit's.

@@ -35,7 +35,7 @@ struct DlManagedVersioned {
     DlTensor tensor;
 };
 
-// The array in a capsule of either kind that nobody has consumed.
+// The array in a capsule of either kind, which must not have been consumed.
 inline const DlTensor& dlpack_tensor(const pybind11::capsule& capsule) {
     const auto open = [&]<class Managed>(const Managed*) {
         const void* p = PyCapsule_GetPointer(capsule.ptr(), Managed::name);

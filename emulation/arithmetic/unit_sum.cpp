@@ -8,12 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "core/limits.h"
 #include "core/named_formats.h"
 #include "core/parse.h"
 #include "emulation/arithmetic/unit_chains.h"
+#include "emulation/arithmetic/unit_operands.h"
 #include "emulation/arithmetic/unit_sum_kernel.h"
-#include "emulation/cast/quantize.h"
 #include "emulation/machine/parallel.h"
 
 namespace apscope::detail {
@@ -57,51 +56,6 @@ struct TermPlaces {
     }
 };
 
-int operand_exponent(std::span<const float> x, const MatrixUnitOrder& order, std::size_t operand,
-                     int threads) {
-    std::vector<float> cast(order.inputs[operand].empty() ? 0 : x.size());
-    const auto first_other = [&](const FloatFormat& format) -> std::optional<std::size_t> {
-        quantize(x, cast, format, {}, {}, threads);
-        const auto differs =
-            std::mismatch(x.begin(), x.end(), cast.begin(), [](float given, float value) {
-                return given == value || (std::isnan(given) && std::isnan(value));
-            });
-        if (differs.first == x.end()) return std::nullopt;
-        return static_cast<std::size_t>(differs.first - x.begin());
-    };
-    return unit_operand_exponent(order, operand, first_other, [&](std::size_t i) { return x[i]; });
-}
-
-void check_scales(const UnitScales<float>& scales, const UnitProduct& sizes,
-                  const MatrixUnitOrder& order) {
-    if (order.scales.empty()) {
-        if (!scales.a.empty() || !scales.b.empty())
-            throw std::invalid_argument("order=" + limits::clipped(order.text) +
-                                        " takes no scales; leave them out");
-        return;
-    }
-    const FloatFormat format = parse_format(order.scales);
-    const auto size = static_cast<std::size_t>(order.unit.scaled),
-               pieces = (sizes.terms + size - 1) / size;
-    const auto check = [&](std::span<const float> given, std::size_t outer, const char* what) {
-        const std::string name = std::string("the scales of ") + what;
-        if (given.size() != sizes.batches * pieces * outer)
-            throw std::invalid_argument(
-                "order=" + limits::clipped(order.text) + " needs a scale for every " +
-                std::to_string(size) + " terms; " + name + " have " + std::to_string(given.size()) +
-                " elements, not " + std::to_string(sizes.batches * pieces * outer));
-        std::vector<float> cast(given.size());
-        quantize(given, cast, format, {});
-        for (std::size_t i = 0; i < given.size(); ++i)
-            if (given[i] == given[i] && (given[i] != cast[i] || std::signbit(given[i])))
-                throw std::invalid_argument(
-                    name + " have " + shortest(static_cast<double>(given[i])) + " at element " +
-                    std::to_string(i) + ", which is not a positive value or 0 of " + order.scales);
-    };
-    check(scales.a, sizes.rows, "a");
-    check(scales.b, sizes.columns, "b");
-}
-
 class UnitMatmul {
 public:
     UnitMatmul(std::span<const float> a, std::span<const float> b, std::span<float> out,
@@ -109,8 +63,8 @@ public:
                const UnitScales<float>& scales, int threads)
         : a_(a), b_(b), out_(out), sizes_(sizes), unit_(order.unit), scales_(scales),
           smallest_scale_(order.scales.empty() ? 0 : parse_format(order.scales).emin()),
-          places_(order, sizes.terms), smallest_a_(operand_exponent(a, order, 0, threads)),
-          smallest_b_(operand_exponent(b, order, 1, threads)), threads_(threads) {}
+          places_(order, sizes.terms), smallest_a_(unit_operand_exponent(a, order, 0, threads)),
+          smallest_b_(unit_operand_exponent(b, order, 1, threads)), threads_(threads) {}
 
     bool kernel_serves() const {
         if (!unit_kernel_serves(unit_) || unit_.flush) return false;
@@ -176,6 +130,8 @@ private:
         return {own.least + scale.least, own.most + scale.most};
     }
     bool exponents_fit(const Exponents& a, const Exponents& b) const {
+        // A product is below 4 times the power of two of its exponent. Sixteen of FP4's have one
+        // exponent, and add up to less than 2^12 times its power of two: 2^6 times as much each.
         const int most = unit_.rule == MatrixUnit::Rule::grouped ? 84 : 90;
         if (a.least + b.least < -75 || a.most + b.most > most) return false;
         // Scaled numbers are fp32 numbers too.
@@ -378,35 +334,13 @@ private:
 
 }  // namespace
 
-int unit_operand_exponent(
-    const MatrixUnitOrder& order, std::size_t operand,
-    const std::function<std::optional<std::size_t>(const FloatFormat&)>& first_other,
-    const std::function<float(std::size_t)>& number) {
-    const std::vector<std::string>& inputs = order.inputs[operand];
-    if (inputs.empty()) return -126;
-    std::size_t refused = 0;
-    std::string formats;
-    for (const std::string& name : inputs) {
-        const FloatFormat format = parse_format(name);
-        const std::optional<std::size_t> other = first_other(format);
-        if (!other) return format.emin();
-        refused = std::max(refused, *other);
-        formats += (formats.empty() ? "" : " or ") + name;
-    }
-    throw std::invalid_argument(std::string(operand == 0 ? "a" : "b") + " has " +
-                                shortest(static_cast<double>(number(refused))) + " at element " +
-                                std::to_string(refused) + ", which is not a value of " + formats +
-                                ", the inputs of order=" + limits::clipped(order.text) +
-                                "; quantize it first");
-}
-
 bool unit_product(std::span<const float> a, std::span<const float> b, std::span<const float> c,
                   std::span<float> out, const UnitProduct& sizes, const MatrixUnitOrder& order,
                   int threads, const UnitScales<float>& scales, bool fast) {
     if (!c.empty() && c.size() != out.size())
         throw std::invalid_argument("c has " + std::to_string(c.size()) + " elements, not " +
                                     std::to_string(out.size()));
-    check_scales(scales, sizes, order);
+    check_unit_scales(scales, order, sizes.batches, sizes.rows, sizes.terms, sizes.columns);
     UnitMatmul product(a, b, out, sizes, order, scales, threads);
     for (std::size_t i = 0; i < out.size(); ++i)
         out[i] = c.empty() ? 0.0f : unit_addend(c[i], order.unit);

@@ -2,24 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <optional>
 #include <span>
-#include <string>
 
-#include "core/float_format.h"
 #include "core/matrix_unit_presets.h"
 
 namespace apscope::detail {
-
-// The exponent of the smallest normal number of the operand's format: the first of order.inputs[i]
-// of which all numbers are values, or fp32 if the order names none. first_other(format) is the
-// index of the first number that is not a value of the format; number(index) is that number. Throws
-// std::invalid_argument if there is one for every format.
-int unit_operand_exponent(
-    const MatrixUnitOrder& order, std::size_t operand,
-    const std::function<std::optional<std::size_t>(const FloatFormat&)>& first_other,
-    const std::function<float(std::size_t)>& number);
 
 // Strides of batches of matrix products in C order; a dot product over the first axis is `batches`
 // products of one row and one column, whose terms are not side by side.

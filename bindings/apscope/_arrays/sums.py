@@ -269,7 +269,7 @@ def matmul(
     ------
     ValueError, TypeError
         As `dot`; a number as an operand; k or leading axes that disagree; scales that are missing,
-        of another shape, or no values of their format; scales on a GPU.
+        of another shape, or not values of their format; scales on a GPU.
 
     Examples
     --------

@@ -83,10 +83,11 @@ def _text(function: str, format: Any, /, **given: Any) -> str:
                 f"{name}= is not an option of apscope.torch: results are new tensors, and random "
                 "words are those of seed="
             )
-    if given.pop("c", None) is not None:
-        raise TypeError(
-            "c= is not an option of apscope.torch: products begin at +0; call apscope.matmul"
-        )
+    for name, why in (("c", "products begin at +0"), ("scales", "products have no scales")):
+        if given.pop(name, None) is not None:
+            raise TypeError(
+                f"{name}= is not an option of apscope.torch: {why}; call apscope.matmul"
+            )
     if isinstance(given.get("projection"), Projection):
         given["projection"] = given["projection"].to_json()
     for name in _FORMATS:

@@ -7,7 +7,7 @@
 
 #include "core/float_format.h"
 #include "core/limits.h"
-#include "emulation/arithmetic/unit_sum.h"
+#include "emulation/arithmetic/unit_operands.h"
 #include "emulation/cuda/arithmetic/matmul_cuda.h"
 #include "emulation/cuda/arithmetic/matmul_step.h"
 #include "emulation/cuda/arithmetic/unit_step.h"

@@ -16,7 +16,7 @@ public:
         if (is_needed) index_.emplace(std::vector<unsigned long long>{nowhere}, stream);
     }
     unsigned long long* get() const { return index_ ? index_->get() : nullptr; }
-    // Waits for the stream; no index was noted if there is no value.
+    // Waits for the stream. Returns nothing if no index was noted.
     std::optional<std::size_t> read() const {
         const unsigned long long index = index_ ? index_->read()[0] : nowhere;
         if (index == nowhere) return std::nullopt;

@@ -212,8 +212,8 @@ def test_encoded_blocks_are_operands_with_scales():
             "scales are those of the orders unit:b200:mxfp8",
             {"scales": (np.ones((2, 3)), np.ones((3, 3))), "order": "sequential"},
         ),
-        ("promote must be a multiple of that", {"order": "unit:b200:nvfp4,promote=24"}),
-        ("without split", {"order": "unit:b200:nvfp4,split=2"}),
+        ("promote must be a multiple of 16", {"order": "unit:b200:nvfp4,promote=24"}),
+        ("use promote=, a multiple of 16, instead of split=", {"order": "unit:b200:nvfp4,split=2"}),
         ("takes fraction, inputs and promote", {"order": "unit:b200:nvfp4,k=32"}),
     ],
 )
@@ -222,6 +222,16 @@ def test_refusals_of_scales(sentence, options):
         apscope.matmul(
             np.ones((2, 40)), np.ones((40, 3)), "fp32", **{"order": "unit:b200:nvfp4"} | options
         )
+
+
+@pytest.mark.parametrize("name", ["c", "scales"])
+def test_the_functions_with_a_gradient_take_neither_c_nor_scales(name):
+    torch = pytest.importorskip("torch")
+    from apscope.torch import matmul
+
+    with pytest.raises(TypeError, match=f"{name}= is not an option.*; call apscope.matmul"):
+        matmul(torch.ones(2, 16), torch.ones(16, 2), "fp32", order="unit:b200:nvfp4",
+               **{name: torch.ones(2, 2)})  # fmt: skip
 
 
 def test_dot_takes_no_scales():

@@ -215,6 +215,15 @@ def test_a_unit_that_takes_scales():
     np.testing.assert_allclose(with_unit, without, atol=1e-5)
 
 
+def test_scales_of_another_format_are_refused_before_the_first_product():
+    for blocks, unit, scales in (
+        ("mxfp4", "b200:nvfp4", "scales of e4m3fn, not of e8m0fnu, those of mxfp4"),
+        ("nvfp4", "b200:mxfp4", "scales of e8m0fnu, not of e4m3fn, those of nvfp4"),
+    ):
+        recipe = Recipe(input=blocks, weight=blocks, accumulate=unit)
+        assert scales in refused(recipe, nn.Linear(64, 8), torch.ones(4, 64))
+
+
 def test_a_block_with_a_nan_has_one_scale():
     """The block's scale is NaN, for all of its elements."""
     layer, x, _ = operands(37, 150, 20)

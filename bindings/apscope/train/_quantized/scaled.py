@@ -217,7 +217,7 @@ def add_chains(
 
 
 def scales_of(
-    a: Scaled, b: Scaled, terms: int, must: str = "give blocks of so many"
+    a: Scaled, b: Scaled, terms: int, must: str = "the unit takes one for them"
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """The scales of a, (..., m, k), and of b, (..., k, n), of every `terms` terms of the sum.
 

@@ -254,11 +254,19 @@ class Sum:
         Raises
         ------
         ValueError
-            A format that the unit does not take.
+            A format of elements or of scales that the unit does not take.
         """
+        *_, taken, scaled, scales = _core.matrix_unit_order(self.order)
+        for cast in (a, b):
+            if scaled and cast is not None and cast.kind == "blocks":
+                given = cast.format.scale.name
+                if given != scales:
+                    raise ValueError(
+                        f"order={self.order} takes scales of {scales}, not of {given}, those of "
+                        f"{cast.format}"
+                    )
         if ",inputs=" in self.order or a is None or b is None:
             return self.order
-        taken = _core.matrix_unit_order(self.order)[2]
         names = [str(cast.elements) for cast in (a, b)]
         for name in names:
             if taken and name not in taken:
