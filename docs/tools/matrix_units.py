@@ -202,34 +202,31 @@ def training(
     return page.table(heads, rows)
 
 
-#: Order -> the operands' format, for the times.
+#: Unit -> the operands' format, for the times.
 TIMED = {
     "h100:fp8": "e4m3fn", "h100": "fp16", "h100:tf32": "tf32", "h100:mma_fp8": "e4m3fn",
-    "b200:fp8": "e4m3fn", "a100": "fp16", "v100": "fp16",
+    "b200:fp8": "e4m3fn", "b200:mxfp8": "e4m3fn", "b200:nvfp4": "e2m1fn", "a100": "fp16",
+    "v100": "fp16",
 }  # fmt: skip
 
 
 def times(size: int = 1024, rounds: int = 9) -> list[str]:
-    """A row for each unit: the time of a product over that of fp32 sums in chunks of 16."""
-    r = np.random.default_rng(SEED)
-    numbers = r.normal(size=(2, size, size)).astype(np.float32)
-
-    def seconds(format: str, order: str) -> float:
-        a, b = apscope.quantize(numbers, format)
-        begun = time.perf_counter()
-        apscope.matmul(a, b, "fp32", order=order, threads=1)
-        return time.perf_counter() - begun
-
-    found = np.array([
-        [seconds("fp16", "chunked:16")] + [seconds(f, f"unit:{u}") for u, f in TIMED.items()]
-        for _ in range(rounds)
-    ])  # fmt: skip
-    quotients = np.median(found[:, 1:] / found[:, :1], axis=0)
-    k = {unit["name"]: unit["k"] for unit in apscope.units()}
-    rows = [
-        [f"`{name}`", format, k[name], f"{quotient:.2f}"]
-        for (name, format), quotient in zip(TIMED.items(), quotients, strict=True)
-    ]
+    """A row for each unit: the time of a product over that of the same operands, added in fp32."""
+    numbers = np.random.default_rng(SEED).normal(size=(2, size, size)).astype(np.float32)
+    rows = []
+    for unit in apscope.units(*TIMED):
+        format, pieces = TIMED[unit["name"]], -(-size // (unit["scaled"] or size))
+        a, b = apscope.quantize(numbers, format, overflow="saturate")
+        ones = np.ones((size, pieces), np.float32)
+        how = {"scales": (ones, ones.T)} if unit["scaled"] else {}
+        quotients = []
+        for _ in range(rounds):
+            begun = time.perf_counter()
+            apscope.matmul(a, b, "fp32", order="chunked:16", threads=1)
+            between = time.perf_counter()
+            apscope.matmul(a, b, "fp32", order=f"unit:{unit['name']}", threads=1, **how)
+            quotients.append((time.perf_counter() - between) / (between - begun))
+        rows.append([f"`{unit['name']}`", format, unit["k"], f"{np.median(quotients):.2f}"])
     return page.table(["unit", "operands", "K", "time / `chunked:16`"], rows)
 
 
