@@ -55,9 +55,9 @@ def _scales(
             )
         return [np.empty(0, np.float32)] * 2
     if not size:
+        orders = [f"unit:{unit['name']}" for unit in _core.matrix_units() if unit["scales"]]
         raise ValueError(
-            "scales are those of the orders unit:b200:mxfp8, unit:b200:mxfp4 and "
-            f"unit:b200:nvfp4, not of order={order}; multiply the operands by them"
+            f"order={order} takes no scales, as {', '.join(orders)} do; multiply the operands by them"
         )
     if not isinstance(scales, (tuple, list)) or len(scales) != 2:
         raise ValueError(f"scales must be two arrays, those of a and those of b, not {scales!r}")

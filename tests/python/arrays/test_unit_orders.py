@@ -205,11 +205,11 @@ def test_encoded_blocks_are_operands_with_scales():
             {"scales": (np.ones((2, 3)), -np.ones((3, 3)))},
         ),
         (
-            "scales are those of the orders unit:b200:mxfp8",
+            "order=unit:h100 takes no scales, as unit:b200:mxfp8, unit:b200:mxfp4, unit:b200:nvfp4 do",
             {"scales": (np.ones((2, 3)), np.ones((3, 3))), "order": "unit:h100"},
         ),
         (
-            "scales are those of the orders unit:b200:mxfp8",
+            "order=sequential takes no scales",
             {"scales": (np.ones((2, 3)), np.ones((3, 3))), "order": "sequential"},
         ),
         ("promote must be a multiple of 16", {"order": "unit:b200:nvfp4,promote=24"}),
