@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/philox.h"
+#include "emulation/cuda/machine/lane_group.h"
 
 namespace apscope::detail {
 
@@ -36,10 +37,13 @@ inline std::vector<float> random_floats(std::size_t n, int spread, std::uint32_t
     return values;
 }
 
-// Runs every item of a step, the last first, because a step must not depend on the order.
+// Runs every item or group of a step, the last first, because a step must not depend on the order.
 template <class Step>
 void run_on_cpu(const Step& step) {
-    for (std::uint64_t i = step.count(); i-- > 0;) step(i);
+    if constexpr (LaneGroupStep<Step>)
+        for (std::uint64_t g = step.count() / Step::width; g-- > 0;) run_group(step, g);
+    else
+        for (std::uint64_t i = step.count(); i-- > 0;) step(i);
 }
 
 // Positions at which two arrays differ in their bits.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/cuda/device_rows.h"
+#include "tests/support/cuda_inputs.h"
 
 namespace apscope::detail::test {
 
@@ -43,7 +44,7 @@ public:
     }
     template <class Step>
     void launch(const Step& step) {
-        for (std::uint64_t i = step.count(); i-- > 0;) step(i);
+        run_on_cpu(step);
     }
 
 private:
