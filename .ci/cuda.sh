@@ -20,6 +20,13 @@ cmake --build build/cuda --parallel "${JOBS:-$(nproc)}" -- --quiet >build/cuda/c
 status=0
 build/cuda/tests/cuda/cuda_test || status=$?
 ((status == 0 || status == 77))  # 77: no GPU here
+# The compiled kernels, run on the host.
+build/cuda/tests/cuda/interpreter/interpreted_cuda_test --small --quick --no-timings \
+    >build/cuda/interpreted.log || {
+    grep -v ' 0 mismatches' build/cuda/interpreted.log
+    exit 1
+}
+echo "$(grep -c ' 0 mismatches' build/cuda/interpreted.log) proofs hold in the interpreter of PTX"
 # The recorder of matrix units, which is run by hand.
 nvcc -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90a,code=sm_90a \
     -c -o build/cuda/record_matrix_units.o tests/cuda/record_matrix_units.cu

@@ -10,6 +10,9 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
+# Libraries leave CUDA's runtime to the programs: NVIDIA's, or one that runs kernels on the host
+# (tests/cuda/interpreter).
+set(CMAKE_CUDA_RUNTIME_LIBRARY None)
 
 # CMake 3.25 knows no CUDA C++20: where the standard is not required it passes no -std at all.
 set(CMAKE_CUDA_STANDARD 20)

@@ -70,11 +70,18 @@ struct Timing {
     double rate;
     std::string unit;  // of the rate
 };
+struct CountedJob {
+    std::string job;
+    double slots;                                              // issue slots a number
+    std::vector<std::pair<std::string, double>> instructions;  // a number, by class
+    double loaded, stored;                                     // bytes a number
+};
 struct Found {
     std::string device;
     std::uint64_t proofs = 0, values = 0, wrong_proofs = 0;
     std::string first_wrong;
     std::vector<Timing> timings;
+    std::vector<CountedJob> counts;
 };
 inline Found found;
 void count_proof(const std::string& what, std::uint64_t values, bool right);
@@ -116,6 +123,7 @@ bool prove_blocks();
 bool prove_matmul();
 bool prove_replay();
 void print_timings();
+void print_counts();  // only where the interpreter of PTX runs the kernels
 
 // The fp32 multiply-adds per second of the device, measured with a plain kernel.
 double multiply_adds_a_second();

@@ -1,5 +1,6 @@
 // Proves on this machine's GPU that every kernel gives the host's bits, then times them. Arguments:
-// --no-timings; --no-proofs; --only-quantize; --small (fewer numbers); --quick (quantize on the
+// --no-timings; --no-proofs; --counts (instead of both, what every kernel needs, which the
+// interpreter of PTX counts); --only-quantize; --small (fewer numbers); --quick (quantize on the
 // formats named, or none, instead of six); --seconds N (begin no rounding mode of quantize later);
 // --json FILE (proofs and times); names of formats.
 #include <cstdlib>
@@ -10,7 +11,7 @@
 
 int main(int argc, char** argv) try {
     using namespace apscope::detail::gpu;
-    bool timings = true, proofs = true, others = true, quick = false;
+    bool timings = true, proofs = true, others = true, quick = false, counts = false;
     std::vector<std::string> names;
     std::string json;
     for (int i = 1; i < argc; ++i) {
@@ -18,6 +19,7 @@ int main(int argc, char** argv) try {
         if (argument == "--no-timings") timings = false;
         else if (argument == "--no-proofs") proofs = false;
         else if (argument == "--only-quantize") others = false;
+        else if (argument == "--counts") timings = proofs = false, counts = true;
         else if (argument == "--small") small = true;
         else if (argument == "--quick") quick = true;
         else if (argument == "--seconds" && i + 1 < argc) quantize_seconds = std::atof(argv[++i]);
@@ -44,6 +46,7 @@ int main(int argc, char** argv) try {
     }
     if (proofs) right = prove_quantize(names) && right;
     if (timings) print_timings();
+    if (counts) print_counts();
     if (!json.empty()) write_json(json);
     std::puts(right ? "all right" : "there are mismatches");
     return right ? 0 : 1;

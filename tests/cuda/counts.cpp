@@ -1,0 +1,66 @@
+// What the kernels need, counted by the interpreter of PTX: instructions a number, weighted by the
+// time in which a scheduler of an H100 issues them, and bytes of memory a number.
+#include "interpreter/counts.h"
+
+#include <cstdio>
+#include <stdexcept>
+
+#include "gpu.h"
+#include "jobs.h"
+
+namespace apscope::interpreter {
+[[gnu::weak]] std::map<std::string, Counts> take_counts();  // absent without the interpreter
+}
+
+namespace apscope::detail::gpu {
+
+namespace {
+
+using interpreter::Class;
+using interpreter::Counts;
+
+constexpr int classes = static_cast<int>(Class::size);
+
+// Issue slots of a warp's instruction: a processor has lanes for 128 additions of 32 bits a clock,
+// 64 multiplications and fp64 operations, 16 conversions with fp64 or 64-bit integers and special
+// functions, 32 shuffles and accesses (CUDA's programming guide, throughput of arithmetic
+// instructions, compute capability 9.0). 64-bit additions are two of 32 bits. A division is a
+// function of about thirty instructions.
+constexpr double slots[classes] = {1, 2, 2, 1, 2, 8, 40, 4, 4, 4, 4, 1, 0};
+
+}  // namespace
+
+void print_counts() {
+    if (interpreter::take_counts == nullptr)
+        throw std::invalid_argument("--counts needs the interpreter: run interpreted_cuda_test");
+    constexpr std::size_t n = std::size_t{1} << 17, side = 128;
+    std::printf("%-46s %7s %6s %6s %6s %6s %6s %7s %7s\n", "a number's", "slots", "int", "fp32",
+                "fp64", "conv", "local", "loaded", "stored");
+    for (const Job& job : kernel_jobs(n, side)) {
+        interpreter::take_counts();
+        job.call();
+        Counts all;
+        for (const auto& [kernel, counts] : interpreter::take_counts()) all.add(counts);
+        const double lanes = 32.0 / job.numbers;
+        const auto of = [&](Class c) {
+            return static_cast<double>(all.instructions[static_cast<int>(c)]) * lanes;
+        };
+        CountedJob counted{job.name, 0, {}, 0, 0};
+        for (int c = 0; c < classes; ++c) {
+            counted.instructions.emplace_back(name_of(static_cast<Class>(c)),
+                                              of(static_cast<Class>(c)));
+            counted.slots += slots[c] * of(static_cast<Class>(c));
+        }
+        counted.loaded = static_cast<double>(all.loaded_sectors) * 32 / job.numbers;
+        counted.stored = static_cast<double>(all.stored_sectors) * 32 / job.numbers;
+        std::printf("%-46s %7.1f %6.1f %6.1f %6.1f %6.1f %6.1f %7.2f %7.2f\n", job.name.c_str(),
+                    counted.slots,
+                    of(Class::integer32) + of(Class::integer64) + of(Class::multiply),
+                    of(Class::fp32), of(Class::fp64), of(Class::conversion), of(Class::local),
+                    counted.loaded, counted.stored);
+        std::fflush(stdout);
+        found.counts.push_back(counted);
+    }
+}
+
+}  // namespace apscope::detail::gpu
