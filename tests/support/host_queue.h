@@ -24,7 +24,7 @@ public:
         explicit Memory(std::uint64_t n)
             : bytes_(n * sizeof(T), std::byte{0xA5}) {
         }  // elements that are not written become visible
-        T* get() { return reinterpret_cast<T*>(bytes_.data()); }
+        T* get() const { return reinterpret_cast<T*>(const_cast<std::byte*>(bytes_.data())); }
 
     private:
         std::vector<std::byte> bytes_;

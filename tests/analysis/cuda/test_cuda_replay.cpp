@@ -191,8 +191,9 @@ TEST_F(CudaReplay, PiecesShrinkUntilTheyFit) {
     const Trace t = trace(3, {9 * 4096 + 1}, "mean", many_binades);
     ReplayOptions options = asked(t, {"aps:e4m3,rounding=stochastic"});
     const ReplayResult expected = replay(t, options);
-    HostRows narrow(MakeHostQueue{3 * 3 * 4096 * 4}, plenty),
-        full(MakeHostQueue{3 * 4096 * 4 - 1}, plenty);  // three blocks of rows; not one
+    // A block's largest array has the results of eight rows and two rows of moments.
+    constexpr std::uint64_t block = (8 + 2) * 4096 * sizeof(double);
+    HostRows narrow(MakeHostQueue{3 * block}, plenty), full(MakeHostQueue{block - 1}, plenty);
     options.device = &narrow;
     const ReplayResult got = replay(t, options);
     expect_same(got.rows, expected.rows, "in pieces");
