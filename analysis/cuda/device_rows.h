@@ -1,13 +1,27 @@
 // A RowDevice on any device that has memory and runs steps: a GPU through CUDA's streams
-// (replay.cu), or the host with a loop, on which tests compare complete replays. An item is
+// (stream_queue.h), or the host with a loop, on which tests compare complete replays. An item is
 // processed in pieces of complete blocks, so the memory that it needs does not depend on its size.
+// While the steps of a piece run, the host copies the values of the next one to the device and adds
+// up the results of the one before.
 //
-// MakeQueue returns a queue with these functions: allocate<T>(n) returns memory whose pointer is
-// get(), copy(host, n, to) copies into it, launch(step) starts a step, and read(from, n) waits and
-// returns values. Failed allocations throw std::bad_alloc; the pieces then become smaller.
+// MakeQueue returns a queue with these functions, of which only those that wait keep the order of
+// copies and steps among each other:
+//
+//      allocate<T>(n)           memory whose pointer is get(). A failure throws std::bad_alloc; the
+//                               pieces then become smaller
+//      copy(host, n, to)        starts a copy to the device; the host's values may change
+//                               afterwards
+//      launch(step)             starts a step, after the steps before it
+//      read(from, n)            starts a copy back, after the steps so far; get() of what it
+//                               returns waits and returns the values
+//      work_waits_for_copies()  steps started from now on run after the copies so far
+//      copies_wait_for_work()   copies started from now on run after the steps and allocations so
+//                               far
+//      finish()                 waits for everything
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <new>
 #include <optional>
@@ -24,8 +38,8 @@ class DeviceRows : public RowDevice {
 public:
     // memory: the limit in bytes for an item's data on the device; the memory of one block is
     // always allowed.
-    DeviceRows(MakeQueue make_queue, std::uint64_t memory)
-        : make_queue_(std::move(make_queue)), memory_(memory) {}
+    DeviceRows(MakeQueue make_queue, std::uint64_t memory, std::uint64_t min_values = 0)
+        : RowDevice(min_values), make_queue_(std::move(make_queue)), memory_(memory) {}
 
     std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor,
                                std::span<const double> noise,
@@ -36,36 +50,54 @@ public:
         if (elements == 0 || tasks.empty()) return totals;
         Queue queue = make_queue_();
         const std::uint64_t all_blocks = (elements + sum_block - 1) / sum_block;
-        std::uint64_t blocks = std::clamp(memory_ / plan.bytes(), std::uint64_t{1}, all_blocks);
+        std::uint64_t blocks = std::clamp(memory_ / plan.bytes(), std::uint64_t{1},
+                                          std::min(all_blocks, most_piece_blocks));
         std::optional<Buffers> buffers;
         while (!buffers) {
             try {
-                buffers.emplace(queue, plan, blocks);
+                buffers.emplace(queue, plan, blocks, blocks < all_blocks);
             } catch (const std::bad_alloc&) {
                 if (blocks == 1) throw;
                 blocks = (blocks + 1) / 2;
             }
         }
-        for (std::uint64_t first = 0; first < elements; first += blocks * sum_block) {
-            const Piece piece{elements, first, std::min(blocks * sum_block, elements - first)};
+        const Finish finish{queue};  // before the memory is released, if something throws
+        queue.copies_wait_for_work();
+        queue.copy(plan.instructions().data(), plan.instructions().size(),
+                   buffers->instructions.get());
+        queue.copy(plan.rows().data(), plan.rows().size(), buffers->reduced_rows.get());
+        const auto copy = [&](const Piece& piece, const Inputs& to) {
             for (std::size_t w = 0; w < gradients.size(); ++w) {
-                queue.copy(gradients[w].data() + first, piece.count,
-                           buffers->rows.get() + w * piece.count);
+                queue.copy(gradients[w].data() + piece.first, piece.count,
+                           to.rows.get() + w * piece.count);
             }
             if (plan.has_noise())
-                queue.copy(noise.data() + first / noise_block, noise_blocks_of(piece.count),
-                           buffers->noise.get());
-            queue.launch(ReferenceStep{buffers->rows.get(), piece, plan.workers(), divisor,
+                queue.copy(noise.data() + piece.first / noise_block, noise_blocks_of(piece.count),
+                           to.noise.get());
+        };
+        const auto piece_at = [&](std::uint64_t first) {
+            return Piece{elements, first, std::min(blocks * sum_block, elements - first)};
+        };
+        copy(piece_at(0), buffers->inputs[0]);
+        std::optional<Results> before;
+        std::size_t turn = 0;
+        for (std::uint64_t first = 0; first < elements; first += blocks * sum_block, turn ^= 1) {
+            const Piece piece = piece_at(first);
+            const Inputs& inputs = buffers->inputs[turn];
+            queue.work_waits_for_copies();
+            // The next piece overwrites the inputs of the steps so far, those of the piece before.
+            queue.copies_wait_for_work();
+            queue.launch(ReferenceStep{inputs.rows.get(), piece, plan.workers(), divisor,
                                        buffers->reference.get()});
-            for (std::size_t t = 0; t < tasks.size(); ++t) Run(queue, *buffers, plan, t, piece);
-            const auto read = [&](const auto& memory, std::uint64_t per_block) {
-                return queue.read(memory.get(), per_block * piece.blocks());
-            };
-            const auto sums = read(buffers->sums, plan.sizes().sums);
-            const auto ratios = read(buffers->ratios, plan.sizes().ratios);
-            const auto draws = read(buffers->draws, plan.sizes().draws);
-            plan.add({sums, ratios, draws}, piece.blocks(), totals);
+            for (std::size_t t = 0; t < tasks.size(); ++t)
+                Run(queue, *buffers, inputs, plan, t, piece);
+            Results results(queue, *buffers, plan, piece);
+            if (first + piece.count < elements)
+                copy(piece_at(first + piece.count), buffers->inputs[turn ^ 1]);
+            if (before) before->add_to(totals, plan);
+            before.emplace(std::move(results));
         }
+        before->add_to(totals, plan);
         return totals;
     }
 
@@ -74,33 +106,44 @@ private:
     template <class T>
     using Memory = decltype(std::declval<Queue&>().template allocate<T>(0));
 
+    struct Finish {
+        Queue& queue;
+        ~Finish() { queue.finish(); }
+    };
+
+    struct Inputs {
+        Memory<float> rows;
+        Memory<double> noise;
+
+        Inputs(Queue& queue, const RowPlan::Sizes& size, std::uint64_t blocks)
+            : rows(queue.template allocate<float>(blocks * size.row_floats)),
+              noise(queue.template allocate<double>(blocks * size.noise)) {}
+    };
     struct Buffers {
         Memory<HopInstruction> instructions;
         Memory<ReducedRow> reduced_rows;
-        Memory<float> rows, rounded;
-        Memory<double> reference, sent, results, drawn, noise, errors;
+        std::array<Inputs, 2> inputs;  // of pieces in turn; the second only if there are several
+        Memory<float> rounded;
+        Memory<double> reference, sent, results, drawn, errors;
         Memory<HopSlot> slots;
         Memory<LineSums> sums;
         Memory<RatioProduct> ratios;
         Memory<DrawSums> draws;
 
-        Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks)
-            : Buffers(queue, plan, blocks, plan.sizes()) {
-            queue.copy(plan.instructions().data(), plan.instructions().size(), instructions.get());
-            queue.copy(plan.rows().data(), plan.rows().size(), reduced_rows.get());
-        }
+        Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks, bool several)
+            : Buffers(queue, plan, blocks, several, plan.sizes()) {}
 
     private:
-        Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks, const RowPlan::Sizes& size)
+        Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks, bool several,
+                const RowPlan::Sizes& size)
             : instructions(queue.template allocate<HopInstruction>(plan.instructions().size())),
               reduced_rows(queue.template allocate<ReducedRow>(plan.rows().size())),
-              rows(queue.template allocate<float>(blocks * size.row_floats)),
+              inputs{Inputs(queue, size, blocks), Inputs(queue, size, several ? blocks : 0)},
               rounded(queue.template allocate<float>(blocks * size.row_floats)),
               reference(queue.template allocate<double>(blocks * sum_block)),
               sent(queue.template allocate<double>(blocks * size.sent)),
               results(queue.template allocate<double>(blocks * size.results)),
               drawn(queue.template allocate<double>(blocks * size.drawn)),
-              noise(queue.template allocate<double>(blocks * size.noise)),
               errors(queue.template allocate<double>(blocks * size.errors)),
               slots(queue.template allocate<HopSlot>(blocks * size.slots)),
               sums(queue.template allocate<LineSums>(blocks * size.sums)),
@@ -108,18 +151,40 @@ private:
               draws(queue.template allocate<DrawSums>(blocks * size.draws)) {}
     };
 
+    // The sums of a piece on their way to the host.
+    struct Results {
+        template <class T>
+        using Landing =
+            decltype(std::declval<Queue&>().read(std::declval<const T*>(), std::uint64_t{}));
+        Landing<LineSums> rows;
+        Landing<RatioProduct> ratios;
+        Landing<DrawSums> draws;
+        std::uint64_t blocks;
+
+        Results(Queue& queue, const Buffers& b, const RowPlan& plan, const Piece& piece)
+            : rows(queue.read(b.sums.get(), plan.sizes().sums * piece.blocks())),
+              ratios(queue.read(b.ratios.get(), plan.sizes().ratios * piece.blocks())),
+              draws(queue.read(b.draws.get(), plan.sizes().draws * piece.blocks())),
+              blocks(piece.blocks()) {}
+        void add_to(std::vector<RowTotals>& totals, const RowPlan& plan) const {
+            plan.add({rows.get(), ratios.get(), draws.get()}, blocks, totals);
+        }
+    };
+
     // One task on a piece.
     struct Run {
         Queue& queue;
         Buffers& b;
+        const Inputs& inputs;
         const RowPlan& plan;
         const RowPlan::Task& task;
         const RowTask& intended;
         Piece piece;
 
-        Run(Queue& q, Buffers& buffers, const RowPlan& p, std::size_t t, const Piece& of)
-            : queue(q), b(buffers), plan(p), task(p.tasks()[t]), intended(p.intended(t)),
-              piece(of) {
+        Run(Queue& q, Buffers& buffers, const Inputs& given, const RowPlan& p, std::size_t t,
+            const Piece& of)
+            : queue(q), b(buffers), inputs(given), plan(p), task(p.tasks()[t]),
+              intended(p.intended(t)), piece(of) {
             LineSums* const sums = b.sums.get() + task.first_sum * piece.blocks();
             round(intended.keys[0], sums);
             double* const s = b.sent.get();
@@ -127,8 +192,8 @@ private:
             const bool moments = intended.wants_moments;
             const SentSums sent{s, s + n, s + 2 * n, moments ? s + 3 * n : nullptr,
                                 moments ? s + 4 * n : nullptr};
-            queue.launch(SentStep{b.rows.get(), b.rounded.get(), piece, plan.workers(), task.cast,
-                                  plan.divisor(), sent});
+            queue.launch(SentStep{inputs.rows.get(), b.rounded.get(), piece, plan.workers(),
+                                  task.cast, plan.divisor(), sent});
             double* const y = b.results.get();
             const std::uint64_t rows = task.row_count;
             const std::uint64_t closed = task.closed_forms;
@@ -146,7 +211,7 @@ private:
                             task.scale});
             if (plan.has_noise()) {
                 queue.launch(NoiseErrorStep{b.reference.get(), y, piece, rows, b.errors.get()});
-                queue.launch(NoiseRatioStep{b.errors.get(), b.noise.get(), piece, rows,
+                queue.launch(NoiseRatioStep{b.errors.get(), inputs.noise.get(), piece, rows,
                                             b.ratios.get() + task.first_ratio * piece.blocks()});
             }
             if (task.draws != 0) draw();
@@ -157,7 +222,7 @@ private:
             const auto launch = [&](const auto& rounding) {
                 using Rounding = std::decay_t<decltype(rounding)>;
                 queue.launch(WireStep<Rounding>{{sums},
-                                                b.rows.get(),
+                                                inputs.rows.get(),
                                                 piece,
                                                 plan.workers(),
                                                 rounding,

@@ -71,7 +71,9 @@ struct HopStep {
                                       row.instructions, row.result};
         const bool wants_moments = wire_bias != nullptr && row.closed_form >= 0,
                    gather = row.kind == ReducedRow::Kind::gather;
-        const auto w = static_cast<std::uint64_t>(workers);
+        // 32 bits suffice, because a piece is short (most_piece_blocks).
+        const auto w = static_cast<std::uint32_t>(workers),
+                   count_of_row = static_cast<std::uint32_t>(piece.count);
         RingPlace ring(row.ring != 0 ? piece.elements : 1, row.ring != 0 ? workers : 1,
                        row.ring != 0 ? piece.first + begin : 0);
         for (std::uint64_t i = begin; i < end; i += warp) {
@@ -79,13 +81,14 @@ struct HopStep {
             double y;
             if (row.kind == ReducedRow::Kind::exact) {
                 y = decoded(0, i);
-                for (std::uint64_t other = 1; other < w; ++other) y += decoded(other, i);
+                for (std::uint32_t other = 1; other < w; ++other) y += decoded(other, i);
             } else {
-                const std::uint64_t turn = row.ring != 0 ? ring.at(piece.first + i) + 1 : 0;
+                const std::uint32_t turn =
+                    row.ring != 0 ? static_cast<std::uint32_t>(ring.at(piece.first + i)) + 1 : 0;
                 const auto leaf = [&](std::int32_t worker) -> Number {
-                    const std::uint64_t turned = static_cast<std::uint64_t>(worker) + turn,
+                    const std::uint32_t turned = static_cast<std::uint32_t>(worker) + turn,
                                         at = turned < w ? turned : turned - w;
-                    const float value = rounded[at * piece.count + i];
+                    const float value = rounded[std::uint64_t{at} * count_of_row + i];
                     if constexpr (sizeof(Number) == sizeof(float)) return value;
                     else return gather ? narrowed(cast.value_of(value)) : cast.code_of(value);
                 };

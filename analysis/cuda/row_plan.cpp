@@ -112,8 +112,8 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bo
 
 std::uint64_t RowPlan::bytes() const {
     const Sizes& s = sizes_;
-    const std::uint64_t doubles = sum_block + s.sent + s.results + s.drawn + s.noise + s.errors;
-    return 2 * s.row_floats * sizeof(float) + doubles * sizeof(double) + s.slots * sizeof(HopSlot) +
+    const std::uint64_t doubles = sum_block + s.sent + s.results + s.drawn + 2 * s.noise + s.errors;
+    return 3 * s.row_floats * sizeof(float) + doubles * sizeof(double) + s.slots * sizeof(HopSlot) +
            s.sums * sizeof(LineSums) + s.ratios * sizeof(RatioProduct) + s.draws * sizeof(DrawSums);
 }
 
