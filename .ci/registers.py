@@ -43,7 +43,9 @@ def kernels(log: str) -> dict[str, tuple[int, int, int]]:
     ).stdout.splitlines()
     return {
         re.sub(
-            r"^void .*run_(?:steps|groups)<(.*?) ?>\(.*$", r"\1", name.replace("apscope::detail::", "")
+            r"^void .*run_(?:steps|groups)<(.*?) ?>\(.*$",
+            r"\1",
+            name.replace("apscope::detail::", ""),
         ): row
         for name, row in sorted(zip(names, found.values(), strict=True))
     }

@@ -1,8 +1,8 @@
 // A RowDevice on any device that has memory and runs steps: a GPU through CUDA's streams
-// (stream_queue.h), or the host with a loop, on which tests compare complete replays. An item is
-// processed in pieces of complete blocks, so the memory that it needs does not depend on its size.
-// While the steps of a piece run, the host copies the values of the next one to the device and adds
-// up the results of the one before.
+// (emulation/cuda/machine/stream_queue.h), or the host with a loop, on which tests compare complete
+// replays. An item is processed in pieces of complete blocks, so the memory that it needs does not
+// depend on its size. While the steps of a piece run, the host copies the values of the next one to
+// the device and adds up the results of the one before.
 //
 // MakeQueue returns a queue with these functions, of which only those that wait keep the order of
 // copies and steps among each other:

@@ -1,6 +1,6 @@
 #include "analysis/cuda/device_rows.h"
 #include "analysis/cuda/replay_cuda.h"
-#include "analysis/cuda/stream_queue.h"
+#include "emulation/cuda/machine/stream_queue.h"
 
 namespace apscope::detail {
 

@@ -1,7 +1,8 @@
-// A queue of work for a GPU as device_rows.h needs it: one stream for steps, another for copies to
-// the device, so that the values of the next piece arrive while the steps of this one run. Copies
-// go through page-locked memory, without which CUDA copies neither at the bus's speed nor beside
-// other work. Streams, page-locked memory and the device's memory are kept for the next item.
+// A queue of work for a GPU as analysis/cuda/device_rows.h needs it: one stream for steps, another
+// for copies to the device, so that the values of the next piece arrive while the steps of this one
+// run. Copies go through page-locked memory, without which CUDA copies neither at the bus's speed
+// nor beside other work. Streams, page-locked memory and the device's memory are kept for the next
+// item.
 #pragma once
 
 #include <cuda_runtime_api.h>
