@@ -17,7 +17,7 @@ namespace apscope::detail {
 
 // The most blocks of a piece: enough for the threads of a GPU, and few enough that a large item has
 // several pieces, whose copies then overlap with steps.
-inline constexpr std::uint64_t most_piece_blocks = 256;
+inline constexpr std::uint64_t most_piece_blocks = 512;
 
 // Elements first .. first + count - 1 of a row of `elements`; the first is the beginning of a
 // block.
