@@ -23,8 +23,8 @@ FAST = (
     "ErrorLaneStep<AdditionRounding",
     "ErrorLaneStep<SplitRounding",
     "WireStep<AdditionRounding",
-    "ReducedStep<StepAdder",
-    "DrawStep<StepAdder",
+    "HopStep<StepAdder",
+    "ReducedStep",
     "MatmulStep<true, false",
     "UnitStep<true",
 )

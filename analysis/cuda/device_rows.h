@@ -1,13 +1,27 @@
 // A RowDevice on any device that has memory and runs steps: a GPU through CUDA's streams
-// (replay.cu), or the host with a loop, on which tests compare complete replays. An item is
-// processed in pieces of complete blocks, so the memory that it needs does not depend on its size.
+// (emulation/cuda/machine/stream_queue.h), or the host with a loop, on which tests compare complete
+// replays. An item is processed in pieces of complete blocks, so the memory that it needs does not
+// depend on its size. While the steps of a piece run, the host copies the values of the next one to
+// the device and adds up the results of the one before.
 //
-// MakeQueue returns a queue with these functions: allocate<T>(n) returns memory whose pointer is
-// get(), copy(host, n, to) copies into it, launch(step) starts a step, and read(from, n) waits and
-// returns values. Failed allocations throw std::bad_alloc; the pieces then become smaller.
+// MakeQueue returns a queue with these functions, of which only those that wait keep the order of
+// copies and steps among each other:
+//
+//      allocate<T>(n)           memory whose pointer is get(). A failure throws std::bad_alloc; the
+//                               pieces then become smaller
+//      copy(host, n, to)        starts a copy to the device; the host's values may change
+//                               afterwards
+//      launch(step)             starts a step, after the steps before it
+//      read(from, n)            starts a copy back, after the steps so far; get() of what it
+//                               returns waits and returns the values
+//      work_waits_for_copies()  steps started from now on run after the copies so far
+//      copies_wait_for_work()   copies started from now on run after the steps and allocations so
+//                               far
+//      finish()                 waits for everything
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <new>
 #include <optional>
@@ -24,8 +38,8 @@ class DeviceRows : public RowDevice {
 public:
     // memory: the limit in bytes for an item's data on the device; the memory of one block is
     // always allowed.
-    DeviceRows(MakeQueue make_queue, std::uint64_t memory)
-        : make_queue_(std::move(make_queue)), memory_(memory) {}
+    DeviceRows(MakeQueue make_queue, std::uint64_t memory, std::uint64_t min_values = 0)
+        : RowDevice(min_values), make_queue_(std::move(make_queue)), memory_(memory) {}
 
     std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor,
                                std::span<const double> noise,
@@ -36,32 +50,54 @@ public:
         if (elements == 0 || tasks.empty()) return totals;
         Queue queue = make_queue_();
         const std::uint64_t all_blocks = (elements + sum_block - 1) / sum_block;
-        std::uint64_t blocks = std::clamp(memory_ / plan.bytes(), std::uint64_t{1}, all_blocks);
+        std::uint64_t blocks = std::clamp(memory_ / plan.bytes(), std::uint64_t{1},
+                                          std::min(all_blocks, most_piece_blocks));
         std::optional<Buffers> buffers;
         while (!buffers) {
             try {
-                buffers.emplace(queue, plan, blocks);
+                buffers.emplace(queue, plan, blocks, blocks < all_blocks);
             } catch (const std::bad_alloc&) {
                 if (blocks == 1) throw;
                 blocks = (blocks + 1) / 2;
             }
         }
-        for (std::uint64_t first = 0; first < elements; first += blocks * sum_block) {
-            const Piece piece{elements, first, std::min(blocks * sum_block, elements - first)};
+        const Finish finish{queue};  // before the memory is released, if something throws
+        queue.copies_wait_for_work();
+        queue.copy(plan.instructions().data(), plan.instructions().size(),
+                   buffers->instructions.get());
+        queue.copy(plan.rows().data(), plan.rows().size(), buffers->reduced_rows.get());
+        const auto copy = [&](const Piece& piece, const Inputs& to) {
             for (std::size_t w = 0; w < gradients.size(); ++w) {
-                queue.copy(gradients[w].data() + first, piece.count,
-                           buffers->rows.get() + w * piece.count);
+                queue.copy(gradients[w].data() + piece.first, piece.count,
+                           to.rows.get() + w * piece.count);
             }
             if (plan.has_noise())
-                queue.copy(noise.data() + first / noise_block, noise_blocks_of(piece.count),
-                           buffers->noise.get());
-            queue.launch(ReferenceStep{buffers->rows.get(), piece, plan.workers(), divisor,
+                queue.copy(noise.data() + piece.first / noise_block, noise_blocks_of(piece.count),
+                           to.noise.get());
+        };
+        const auto piece_at = [&](std::uint64_t first) {
+            return Piece{elements, first, std::min(blocks * sum_block, elements - first)};
+        };
+        copy(piece_at(0), buffers->inputs[0]);
+        std::optional<Results> before;
+        std::size_t turn = 0;
+        for (std::uint64_t first = 0; first < elements; first += blocks * sum_block, turn ^= 1) {
+            const Piece piece = piece_at(first);
+            const Inputs& inputs = buffers->inputs[turn];
+            queue.work_waits_for_copies();
+            // The next piece overwrites the inputs of the steps so far, those of the piece before.
+            queue.copies_wait_for_work();
+            queue.launch(ReferenceStep{inputs.rows.get(), piece, plan.workers(), divisor,
                                        buffers->reference.get()});
             for (std::size_t t = 0; t < tasks.size(); ++t)
-                run_task(queue, *buffers, plan, t, piece);
-            plan.add(queue.read(buffers->results.get(), plan.result_doubles() * piece.blocks()),
-                     piece.blocks(), totals);
+                Run(queue, *buffers, inputs, plan, t, piece);
+            Results results(queue, *buffers, plan, piece);
+            if (first + piece.count < elements)
+                copy(piece_at(first + piece.count), buffers->inputs[turn ^ 1]);
+            if (before) before->add_to(totals, plan);
+            before.emplace(std::move(results));
         }
+        before->add_to(totals, plan);
         return totals;
     }
 
@@ -70,125 +106,169 @@ private:
     template <class T>
     using Memory = decltype(std::declval<Queue&>().template allocate<T>(0));
 
+    struct Finish {
+        Queue& queue;
+        ~Finish() { queue.finish(); }
+    };
+
+    struct Inputs {
+        Memory<float> rows;
+        Memory<double> noise;
+
+        Inputs(Queue& queue, const RowPlan::Sizes& size, std::uint64_t blocks)
+            : rows(queue.template allocate<float>(blocks * size.row_floats)),
+              noise(queue.template allocate<double>(blocks * size.noise)) {}
+    };
     struct Buffers {
         Memory<HopInstruction> instructions;
         Memory<ReducedRow> reduced_rows;
-        Memory<float> rows, rounded;
-        Memory<double> reference, split, moments, lanes, draws, results, noise, squares, errors;
+        std::array<Inputs, 2> inputs;  // of pieces in turn; the second only if there are several
+        Memory<float> rounded;
+        Memory<double> reference, sent, results, drawn, errors;
         Memory<HopSlot> slots;
+        Memory<LineSums> sums;
+        Memory<RatioProduct> ratios;
+        Memory<DrawSums> draws;
 
-        Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks)
+        Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks, bool several)
+            : Buffers(queue, plan, blocks, several, plan.sizes()) {}
+
+    private:
+        Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks, bool several,
+                const RowPlan::Sizes& size)
             : instructions(queue.template allocate<HopInstruction>(plan.instructions().size())),
               reduced_rows(queue.template allocate<ReducedRow>(plan.rows().size())),
-              rows(queue.template allocate<float>(blocks * plan.row_floats())),
-              rounded(queue.template allocate<float>(blocks * plan.row_floats())),
+              inputs{Inputs(queue, size, blocks), Inputs(queue, size, several ? blocks : 0)},
+              rounded(queue.template allocate<float>(blocks * size.row_floats)),
               reference(queue.template allocate<double>(blocks * sum_block)),
-              split(queue.template allocate<double>(blocks * plan.split_doubles())),
-              moments(queue.template allocate<double>(blocks * plan.moment_doubles())),
-              lanes(queue.template allocate<double>(blocks * plan.lane_doubles())),
-              draws(queue.template allocate<double>(blocks * plan.draw_doubles())),
-              results(queue.template allocate<double>(blocks * plan.result_doubles())),
-              noise(queue.template allocate<double>(blocks * plan.noise_doubles())),
-              squares(queue.template allocate<double>(blocks * plan.square_doubles())),
-              errors(queue.template allocate<double>(blocks * plan.error_doubles())),
-              slots(queue.template allocate<HopSlot>(blocks * plan.slots())) {
-            queue.copy(plan.instructions().data(), plan.instructions().size(), instructions.get());
-            queue.copy(plan.rows().data(), plan.rows().size(), reduced_rows.get());
+              sent(queue.template allocate<double>(blocks * size.sent)),
+              results(queue.template allocate<double>(blocks * size.results)),
+              drawn(queue.template allocate<double>(blocks * size.drawn)),
+              errors(queue.template allocate<double>(blocks * size.errors)),
+              slots(queue.template allocate<HopSlot>(blocks * size.slots)),
+              sums(queue.template allocate<LineSums>(blocks * size.sums)),
+              ratios(queue.template allocate<RatioProduct>(blocks * size.ratios)),
+              draws(queue.template allocate<DrawSums>(blocks * size.draws)) {}
+    };
+
+    // The sums of a piece on their way to the host.
+    struct Results {
+        template <class T>
+        using Landing =
+            decltype(std::declval<Queue&>().read(std::declval<const T*>(), std::uint64_t{}));
+        Landing<LineSums> rows;
+        Landing<RatioProduct> ratios;
+        Landing<DrawSums> draws;
+        std::uint64_t blocks;
+
+        Results(Queue& queue, const Buffers& b, const RowPlan& plan, const Piece& piece)
+            : rows(queue.read(b.sums.get(), plan.sizes().sums * piece.blocks())),
+              ratios(queue.read(b.ratios.get(), plan.sizes().ratios * piece.blocks())),
+              draws(queue.read(b.draws.get(), plan.sizes().draws * piece.blocks())),
+              blocks(piece.blocks()) {}
+        void add_to(std::vector<RowTotals>& totals, const RowPlan& plan) const {
+            plan.add({rows.get(), ratios.get(), draws.get()}, blocks, totals);
         }
     };
 
-    static void run_task(Queue& queue, Buffers& b, const RowPlan& plan, std::size_t t,
-                         const Piece& piece) {
-        const RowTask& intended = plan.intended(t);
-        const auto with_adder = [&](const auto& rounding) {
-            if (intended.step)
-                return run_steps(queue, b, plan, t, piece, rounding,
-                                 [&](PhiloxKey) { return StepAdder{*intended.step}; });
-            run_steps(queue, b, plan, t, piece, rounding,
-                      [&](PhiloxKey key) { return RuleAdder{intended.accumulator, key}; });
-        };
-        if (intended.narrow) {
-            return with_rounding<float>(
-                *intended.narrow, intended.projection, 0,
-                [&]<int Size, class Rounding>(const Rounding& rounding) { with_adder(rounding); });
-        }
-        with_adder(RuleRounding<double>{intended.wire.cast, {}});
-    }
+    // One task on a piece.
+    struct Run {
+        Queue& queue;
+        Buffers& b;
+        const Inputs& inputs;
+        const RowPlan& plan;
+        const RowPlan::Task& task;
+        const RowTask& intended;
+        Piece piece;
 
-    // make_adder(key) returns the object whose add() adds two partial sums; `key` is the Philox key
-    // of one random draw.
-    template <class Rounding, class MakeAdder>
-    static void run_steps(Queue& queue, Buffers& b, const RowPlan& plan, std::size_t t,
-                          const Piece& piece, const Rounding& rounding,
-                          const MakeAdder& make_adder) {
-        using Adder = decltype(make_adder(PhiloxKey{}));
-        const RowPlan::Task& task = plan.tasks()[t];
-        const RowTask& intended = plan.intended(t);
-        const int workers = plan.workers();
-        const std::uint64_t places = piece.places(), row_places = task.all_rows(workers) * places;
-        WireStep<Rounding> wire{b.rows.get(),
-                                piece,
-                                workers,
-                                rounding,
-                                task.cast,
-                                intended.keys[0],
-                                intended.wire_draws,
-                                b.rounded.get(),
-                                b.lanes.get(),
-                                row_places};
-        queue.launch(wire);
-        double *bias = b.moments.get(), *variance = bias + piece.count;
-        if (intended.wants_moments)
-            queue.launch(MomentsStep{b.rows.get(), b.rounded.get(), piece, workers, task.cast, bias,
-                                     variance});
-        double* const exact = b.split.get();
-        const SplitRows split{exact, exact + piece.count, exact + 2 * piece.count};
-        queue.launch(SplitStep{b.rows.get(), b.rounded.get(), piece, workers, task.cast,
-                               plan.divisor(), split});
-        const Reducer<Adder> reducer{b.rounded.get(),
-                                     piece,
-                                     workers,
-                                     task.cast,
-                                     plan.divisor(),
-                                     make_adder(intended.keys[0]),
-                                     b.reduced_rows.get() + task.first_row,
-                                     b.instructions.get(),
-                                     b.slots.get(),
-                                     task.row_count * places};
-        queue.launch(ReducedStep<Adder>{
-            reducer, task.row_count, b.reference.get(), bias, variance, split, task.scale,
-            b.lanes.get() + static_cast<std::uint64_t>(workers) * places, row_places,
-            plan.has_noise() ? b.squares.get() : nullptr});
-        double* results = b.results.get() + task.first_quantity * piece.blocks();
-        queue.launch(JoinStep{b.lanes.get(), results, RowQuantities::size,
-                              task.all_rows(workers) * piece.blocks(), RowQuantities::max_ulp});
-        if (plan.has_noise()) {
-            queue.launch(NoiseErrorStep{b.squares.get(), piece, task.row_count, b.errors.get()});
+        Run(Queue& q, Buffers& buffers, const Inputs& given, const RowPlan& p, std::size_t t,
+            const Piece& of)
+            : queue(q), b(buffers), inputs(given), plan(p), task(p.tasks()[t]),
+              intended(p.intended(t)), piece(of) {
+            LineSums* const sums = b.sums.get() + task.first_sum * piece.blocks();
+            round(intended.keys[0], sums);
+            double* const s = b.sent.get();
+            const std::uint64_t n = piece.count;
+            const bool moments = intended.wants_moments;
+            const SentSums sent{s, s + n, s + 2 * n, moments ? s + 3 * n : nullptr,
+                                moments ? s + 4 * n : nullptr};
+            queue.launch(SentStep{inputs.rows.get(), b.rounded.get(), piece, plan.workers(),
+                                  task.cast, plan.divisor(), sent});
+            double* const y = b.results.get();
+            const std::uint64_t rows = task.row_count;
+            const std::uint64_t closed = task.closed_forms;
+            const ReducedResults results{y, closed != 0 ? y + rows * n : nullptr,
+                                         closed != 0 ? y + (rows + closed) * n : nullptr};
+            add_up(intended.keys[0], task.first_row, rows, sent, results);
             queue.launch(
-                NoiseRatioStep{b.errors.get(), b.noise.get(), piece, task.row_count,
-                               results + (task.row_quantities(workers) + task.draw_quantities()) *
-                                             piece.blocks()});
+                ReducedStep{{sums + static_cast<std::uint64_t>(plan.workers()) * piece.blocks()},
+                            piece,
+                            b.reduced_rows.get() + task.first_row,
+                            rows,
+                            b.reference.get(),
+                            results,
+                            sent,
+                            task.scale});
+            if (plan.has_noise()) {
+                queue.launch(NoiseErrorStep{b.reference.get(), y, piece, rows, b.errors.get()});
+                queue.launch(NoiseRatioStep{b.errors.get(), inputs.noise.get(), piece, rows,
+                                            b.ratios.get() + task.first_ratio * piece.blocks()});
+            }
+            if (task.draws != 0) draw();
         }
-        if (task.draws == 0) return;
 
-        wire.lanes = nullptr;
-        Reducer<Adder> drawn = reducer;
-        drawn.rows += task.row_count;
-        for (std::uint64_t d = 0; d < task.draws; ++d) {
-            wire.key = intended.keys[d];
-            drawn.adder = make_adder(intended.keys[d]);
-            queue.launch(wire);
-            queue.launch(DrawStep<Adder>{drawn, task.sampled_count, b.draws.get() + d * piece.count,
-                                         task.draws * piece.count});
+        // Rounds the values of every worker; `sums` receives the lines of the messages, or is null.
+        void round(PhiloxKey key, LineSums* sums) {
+            const auto launch = [&](const auto& rounding) {
+                using Rounding = std::decay_t<decltype(rounding)>;
+                queue.launch(WireStep<Rounding>{{sums},
+                                                inputs.rows.get(),
+                                                piece,
+                                                plan.workers(),
+                                                rounding,
+                                                task.cast,
+                                                key,
+                                                intended.wire_draws,
+                                                b.rounded.get()});
+            };
+            if (intended.narrow) {
+                with_rounding<float>(*intended.narrow, intended.projection, 0,
+                                     [&]<int Size>(const auto& rounding) { launch(rounding); });
+            } else {
+                launch(RuleRounding<double>{intended.wire.cast, {}});
+            }
         }
-        const std::uint64_t quantities = 2 * task.draws + 1;
-        queue.launch(DrawStatisticsStep{b.draws.get(), piece, task.sampled_count,
-                                        static_cast<int>(task.draws), b.reference.get(),
-                                        b.lanes.get(), task.sampled_count * places});
-        queue.launch(JoinStep{b.lanes.get(),
-                              results + task.row_quantities(workers) * piece.blocks(), quantities,
-                              task.sampled_count * piece.blocks(), quantities});
-    }
+
+        // Runs the hops of `count` rows from `first` on.
+        void add_up(PhiloxKey key, std::uint64_t first, std::uint64_t count, const SentSums& sent,
+                    const ReducedResults& results) {
+            const auto launch = [&](const auto& adder) {
+                using Adder = std::decay_t<decltype(adder)>;
+                const bool closed = results.bias != nullptr;
+                queue.launch(HopStep<Adder>{
+                    b.rounded.get(), piece, plan.workers(), task.cast, plan.divisor(), adder,
+                    b.reduced_rows.get() + first, count, b.instructions.get(), b.slots.get(),
+                    closed ? sent.bias : nullptr, closed ? sent.variance : nullptr, results});
+            };
+            if (intended.step) launch(StepAdder{*intended.step});
+            else launch(RuleAdder{intended.accumulator, key});
+        }
+
+        void draw() {
+            double* const values = b.drawn.get();
+            const std::uint64_t n = piece.count, rows = task.sampled_count, draws = task.draws;
+            for (std::uint64_t d = 0; d < draws; ++d) {
+                round(intended.keys[d], nullptr);
+                add_up(intended.keys[d], task.first_row + task.row_count, rows, {},
+                       {values + d * rows * n, nullptr, nullptr});
+            }
+            double *const sums = values + draws * rows * n, *const squares = sums + rows * n;
+            queue.launch(DrawSpreadStep{values, n, rows, draws, sums, squares});
+            queue.launch(DrawStatisticsStep{values, piece, rows, draws, b.reference.get(), sums,
+                                            squares,
+                                            b.draws.get() + task.first_draw * piece.blocks()});
+        }
+    };
 
     MakeQueue make_queue_;
     std::uint64_t memory_;

@@ -5,90 +5,78 @@
 
 #include <cstdint>
 
-#include "core/fixed_shape_sum.h"
-#include "core/host_device.h"
+#include "analysis/cuda/piece.h"
 #include "emulation/allreduce/batch_noise.h"
 
 namespace apscope::detail {
 
-// Elements first .. first + count - 1 of a row of `elements`; the first is the beginning of a
-// block.
-struct Piece {
-    std::uint64_t elements, first, count;
-
-    APSCOPE_HD std::uint64_t blocks() const { return (count + sum_block - 1) / sum_block; }
-    APSCOPE_HD std::uint64_t places() const { return blocks() * sum_lanes; }
-    // Not static, although it could be, because callers use it together with end(), which is not.
-    // NOLINTNEXTLINE(readability-convert-member-functions-to-static)
-    APSCOPE_HD std::uint64_t begin(std::uint64_t place) const {
-        return place / sum_lanes * sum_block + place % sum_lanes;
-    }
-    APSCOPE_HD std::uint64_t end(std::uint64_t place) const {
-        const std::uint64_t next = (place / sum_lanes + 1) * sum_block;
-        return next < count ? next : count;
-    }
-};
-
-// One lane's part of the squared errors of noise blocks: for each block the sum of the squares of
-// the lane's two elements, or of one in an incomplete last block. Successive sums are `pitch` apart
-// in `out`.
-struct NoiseLane {
-    double* out;
-    std::uint64_t pitch;
-    bool second = false;
-
-    APSCOPE_HD void add(double error) {
-        const double finite = error - error == 0.0 ? error : 0.0;
-        if (!second) *out = finite * finite;
-        else {
-            *out += finite * finite;
-            out += pitch;
-        }
-        second = !second;
-    }
-};
-
-// Computes the squared errors of every noise block of a piece: block b of row r is at (r * blocks +
-// b / 128) * 128 + b % 128.
+// Computes the squared errors of every noise block of a piece: block b of a line is at line * 128 +
+// b.
 struct NoiseErrorStep {
-    const double* squares;
+    static constexpr int width = lanes_of_block;
+    static_assert(noise_block == 2 * sum_lanes);  // a lane adds two elements
+    using Lane = double;
+
+    const double *reference, *results;  // row r of the results begins at r * piece.count
     Piece piece;
     std::uint64_t row_count;
     double* out;
 
     APSCOPE_HD std::uint64_t count() const {
-        return row_count * piece.blocks() * noise_blocks_a_sum;
+        return row_count * piece.blocks() * noise_blocks_a_sum * width;
     }
-    APSCOPE_HD void operator()(std::uint64_t item) const {
-        const std::uint64_t lines = row_count * piece.blocks(), line = item % lines,
-                            b = item / lines;
-        const std::uint64_t first = line % piece.blocks() * sum_block + b * noise_block;
-        if (first >= piece.count) return;
-        double lane[sum_lanes];
-        for (std::uint64_t j = 0; j < sum_lanes; ++j)
-            lane[j] = first + j < piece.count ? squares[(b * lines + line) * sum_lanes + j] : 0.0;
-        out[line * noise_blocks_a_sum + b] = join_lanes(lane);
+    APSCOPE_HD std::uint64_t first_of(std::uint64_t noise_block_of_line) const {
+        return noise_block_of_line / noise_blocks_a_sum / row_count * sum_block +
+               noise_block_of_line % noise_blocks_a_sum * noise_block;
+    }
+    APSCOPE_HD double begin(std::uint64_t item) const {
+        const LaneItem at(item);
+        const double* y = results + at.line / noise_blocks_a_sum % row_count * piece.count;
+        const std::uint64_t i = first_of(at.line) + at.lane;
+        const auto square = [&](std::uint64_t k) {
+            const double e = y[k] - reference[k], finite = e - e == 0.0 ? e : 0.0;
+            return finite * finite;
+        };
+        if (i >= piece.count) return 0.0;
+        const double sum = square(i);
+        return i + sum_lanes < piece.count ? sum + square(i + sum_lanes) : sum;
+    }
+    APSCOPE_HD static double share(double lane) { return lane; }
+    APSCOPE_HD static double combine(double a, double b) { return a + b; }
+    APSCOPE_HD void finish(std::uint64_t item, double, double all) const {
+        const LaneItem at(item);
+        if (at.lane == 0 && first_of(at.line) < piece.count) out[at.line] = all;
     }
 };
 
-// Computes the product of the ratios of a line, that is of one block of one row: its quantity q
-// (exponent, significand or number of noise blocks) is at q * lines + line.
+// Computes the product of the ratios of every line.
 struct NoiseRatioStep {
+    static constexpr int width = lanes_of_block;
+    using Lane = RatioProduct;
+
     const double *errors, *noise;
     Piece piece;
     std::uint64_t row_count;
-    double* out;
+    RatioProduct* out;
 
-    APSCOPE_HD std::uint64_t count() const { return row_count * piece.blocks(); }
-    APSCOPE_HD void operator()(std::uint64_t line) const {
-        const std::uint64_t block = line % piece.blocks(), left = piece.count - block * sum_block;
-        const std::uint64_t elements = left < sum_block ? left : sum_block;
-        const RatioProduct product =
-            product_of_ratios(errors + line * noise_blocks_a_sum,
-                              noise + block * noise_blocks_a_sum, noise_blocks_of(elements));
-        out[line] = static_cast<double>(product.exponent);
-        out[count() + line] = product.significand;
-        out[2 * count() + line] = static_cast<double>(product.blocks);
+    APSCOPE_HD std::uint64_t count() const { return row_count * piece.blocks() * width; }
+    APSCOPE_HD RatioProduct begin(std::uint64_t item) const {
+        const LaneItem at(item);
+        const std::uint64_t block = at.line / row_count, left = piece.count - block * sum_block;
+        const std::uint64_t blocks = noise_blocks_of(left < sum_block ? left : sum_block);
+        RatioProduct product;
+        for (std::uint64_t b = at.lane; b < blocks; b += sum_lanes)
+            product.multiply(errors[at.line * noise_blocks_a_sum + b],
+                             noise[block * noise_blocks_a_sum + b]);
+        return product;
+    }
+    APSCOPE_HD static RatioProduct share(const RatioProduct& lane) { return lane; }
+    APSCOPE_HD static RatioProduct combine(const RatioProduct& a, const RatioProduct& b) {
+        return RatioProduct::combined(a, b);
+    }
+    APSCOPE_HD void finish(std::uint64_t item, const RatioProduct&, const RatioProduct& all) const {
+        const LaneItem at(item);
+        if (at.lane == 0) out[at.line] = all;
     }
 };
 

@@ -28,7 +28,8 @@ public:
                              0,
                              out_.size(),
                              static_cast<std::int32_t>(program.instructions.size()),
-                             program.result};
+                             program.result,
+                             0};
         out_.insert(out_.end(), program.instructions.begin(), program.instructions.end());
         return written_.emplace_back(topology, row, program.slots);
     }
@@ -39,26 +40,20 @@ private:
     std::vector<Written> written_;
 };
 
-void add_block(ErrorStatistics& s, const double* quantities, std::uint64_t pitch) {
-    using Q = RowQuantities;
+void add_block(ErrorStatistics& s, const LineSums& block) {
     using C = ErrorCounts;
-    const auto at = [&](int q) { return quantities[static_cast<std::uint64_t>(q) * pitch]; };
-    for (std::size_t k = 0; k < s.sums.size(); ++k) s.sums[k] += at(Q::sums + static_cast<int>(k));
-    for (std::size_t k = 0; k < s.split.sums.size(); ++k)
-        s.split.sums[k] += at(Q::split + static_cast<int>(k));
-    const auto count = [&](C::Count k) {
-        return static_cast<std::uint64_t>(at(Q::counts + static_cast<int>(k)));
-    };
-    s.counted += count(C::counted);
-    s.nonzero += count(C::nonzero);
-    s.underflow += count(C::underflow);
-    s.subnormal += count(C::subnormal);
-    s.saturated += count(C::saturated);
-    s.overflow += count(C::overflow);
-    s.nan += count(C::nan);
-    s.infinite += count(C::infinite);
-    s.max_ulp = std::max(s.max_ulp, at(Q::max_ulp));
-    s.moments_defined = s.moments_defined && at(Q::undefined) == 0.0;
+    for (std::size_t k = 0; k < s.sums.size(); ++k) s.sums[k] += block.sums[k];
+    for (std::size_t k = 0; k < s.split.sums.size(); ++k) s.split.sums[k] += block.split[k];
+    s.counted += block.counts[C::counted];
+    s.nonzero += block.counts[C::nonzero];
+    s.underflow += block.counts[C::underflow];
+    s.subnormal += block.counts[C::subnormal];
+    s.saturated += block.counts[C::saturated];
+    s.overflow += block.counts[C::overflow];
+    s.nan += block.counts[C::nan];
+    s.infinite += block.counts[C::infinite];
+    s.max_ulp = std::max(s.max_ulp, block.max_ulp);
+    s.moments_defined = s.moments_defined && block.undefined == 0;
 }
 
 }  // namespace
@@ -66,12 +61,14 @@ void add_block(ErrorStatistics& s, const double* quantities, std::uint64_t pitch
 RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bool has_noise)
     : tasks_(tasks), workers_(workers), divisor_(divisor), has_noise_(has_noise) {
     Programs programs(workers, instructions_);
-    const std::uint64_t place = sum_lanes;
+    const auto w = static_cast<std::uint64_t>(workers);
+    sizes_.row_floats = w * sum_block;
+    if (has_noise) sizes_.noise = noise_blocks_a_sum;
     for (const RowTask& task : tasks) {
         Task plan{{task.wire, task.inverse, task.narrow.has_value()}, task.wire, rows_.size()};
         plan.scale.units = divisor;
         std::vector<ReducedRow> sampled;
-        std::uint64_t slots = 0;
+        int slots = 0;
         for (const RowTask::Reduced& reduced : task.reduced) {
             ReducedRow row{};
             if (reduced.exact) {
@@ -79,9 +76,11 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bo
             } else {
                 const Programs::Written& written = programs.of(reduced.topology);
                 row = written.row;
-                slots = std::max(slots, static_cast<std::uint64_t>(written.slots));
+                row.first_slot = slots;
+                slots += written.slots;
             }
-            row.closed_form = reduced.closed_form;
+            row.closed_form =
+                reduced.closed_form ? static_cast<std::int32_t>(plan.closed_forms++) : -1;
             rows_.push_back(row);
             if (reduced.sampled && task.keys.size() > 1) sampled.push_back(row);
         }
@@ -90,24 +89,32 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bo
         plan.draws = sampled.empty() ? 0 : task.keys.size();
         rows_.insert(rows_.end(), sampled.begin(), sampled.end());
 
-        const std::uint64_t quantities = plan.row_quantities(workers),
-                            of_draws = plan.draw_quantities();
-        plan.first_quantity = result_doubles_;
-        result_doubles_ += quantities + of_draws + (has_noise ? plan.noise_quantities() : 0);
-        most_rows_ = std::max(most_rows_, plan.row_count);
-        lane_doubles_ = std::max({lane_doubles_, quantities * place, of_draws * place});
-        slots_ = std::max(slots_, slots * plan.row_count * place);
-        draw_doubles_ = std::max(draw_doubles_, plan.draws * plan.sampled_count * sum_block);
-        wants_moments_ = wants_moments_ || task.wants_moments;
+        plan.first_sum = sizes_.sums;
+        sizes_.sums += w + plan.row_count;
+        plan.first_draw = sizes_.draws;
+        sizes_.draws += plan.draws * plan.sampled_count;
+        plan.first_ratio = sizes_.ratios;
+        if (has_noise) {
+            sizes_.ratios += plan.row_count;
+            sizes_.errors = std::max(sizes_.errors, noise_blocks_a_sum * plan.row_count);
+        }
+        if (task.wants_moments) sizes_.sent = 5 * sum_block;
+        sizes_.results =
+            std::max(sizes_.results, (plan.row_count + 2 * plan.closed_forms) * sum_block);
+        if (plan.draws != 0)
+            sizes_.drawn =
+                std::max(sizes_.drawn, (plan.draws + 2) * plan.sampled_count * sum_block);
+        sizes_.slots = std::max(sizes_.slots, static_cast<std::uint64_t>(slots) *
+                                                  HopStep<StepAdder>::threads(sum_block));
         plans_.push_back(plan);
     }
 }
 
 std::uint64_t RowPlan::bytes() const {
-    const std::uint64_t doubles = sum_block + split_doubles() + moment_doubles() + lane_doubles_ +
-                                  draw_doubles_ + result_doubles_ + square_doubles() +
-                                  error_doubles() + noise_doubles();
-    return 2 * row_floats() * sizeof(float) + doubles * sizeof(double) + slots_ * sizeof(HopSlot);
+    const Sizes& s = sizes_;
+    const std::uint64_t doubles = sum_block + s.sent + s.results + s.drawn + 2 * s.noise + s.errors;
+    return 3 * s.row_floats * sizeof(float) + doubles * sizeof(double) + s.slots * sizeof(HopSlot) +
+           s.sums * sizeof(LineSums) + s.ratios * sizeof(RatioProduct) + s.draws * sizeof(DrawSums);
 }
 
 std::vector<RowTotals> RowPlan::no_totals(std::uint64_t elements) const {
@@ -127,45 +134,32 @@ std::vector<RowTotals> RowPlan::no_totals(std::uint64_t elements) const {
     return totals;
 }
 
-void RowPlan::add(const std::vector<double>& results, std::uint64_t blocks,
+void RowPlan::add(const PieceSums& sums, std::uint64_t blocks,
                   std::vector<RowTotals>& totals) const {
     const auto w = static_cast<std::uint64_t>(workers_);
     for (std::size_t t = 0; t < totals.size(); ++t) {
         const Task& plan = plans_[t];
-        const double* rows = results.data() + plan.first_quantity * blocks;
-        const std::uint64_t pitch = plan.all_rows(workers_) * blocks;
-        const auto add_row = [&](ErrorStatistics& s, std::uint64_t row) {
-            for (std::uint64_t b = 0; b < blocks; ++b) add_block(s, rows + row * blocks + b, pitch);
-        };
-        for (std::uint64_t row = 0; row < w; ++row) {
-            add_row(totals[t].wire[row], row);
-            totals[t].wire_moments_defined =
-                totals[t].wire_moments_defined && totals[t].wire[row].moments_defined;
-        }
-        const double* drawn = rows + plan.row_quantities(workers_) * blocks;
-        const std::uint64_t drawn_pitch = plan.sampled_count * blocks;
-        std::uint64_t sampled = 0;
-        for (std::uint64_t r = 0; r < plan.row_count; ++r) {
-            RowTotals::Reduced& reduced = totals[t].reduced[r];
-            add_row(reduced.statistics, w + r);
-            for (std::uint64_t b = 0; b < blocks && has_noise_; ++b) {
-                const double* product = drawn + plan.draw_quantities() * blocks + r * blocks + b;
-                const std::uint64_t lines = plan.row_count * blocks;
-                reduced.statistics.over_noise.add({product[lines],
-                                                   static_cast<std::int64_t>(product[0]),
-                                                   static_cast<std::uint64_t>(product[2 * lines])});
-            }
-            if (reduced.draw_error.empty()) continue;
-            for (std::uint64_t b = 0; b < blocks; ++b) {
-                const double* at = drawn + sampled * blocks + b;
-                reduced.variance_sum += at[0];
-                for (std::uint64_t d = 0; d < plan.draws; ++d) {
-                    reduced.draw_error[d] += at[(1 + d) * drawn_pitch];
-                    reduced.left_out[d] += at[(1 + plan.draws + d) * drawn_pitch];
+        const LineSums *sent = sums.rows.data() + plan.first_sum * blocks,
+                       *results = sent + w * blocks;
+        const RatioProduct* ratios = sums.ratios.data() + plan.first_ratio * blocks;
+        const DrawSums* draws = sums.draws.data() + plan.first_draw * blocks;
+        for (std::uint64_t b = 0; b < blocks; ++b) {
+            for (std::uint64_t worker = 0; worker < w; ++worker)
+                add_block(totals[t].wire[worker], *sent++);
+            for (RowTotals::Reduced& row : totals[t].reduced) {
+                add_block(row.statistics, *results++);
+                if (has_noise_) row.statistics.over_noise.add(*ratios++);
+                if (row.draw_error.empty()) continue;
+                row.variance_sum += draws->variance;
+                for (std::uint64_t d = 0; d < plan.draws; ++d, ++draws) {
+                    row.draw_error[d] += draws->error;
+                    row.left_out[d] += draws->left_out;
                 }
             }
-            ++sampled;
         }
+        for (const ErrorStatistics& worker : totals[t].wire)
+            totals[t].wire_moments_defined =
+                totals[t].wire_moments_defined && worker.moments_defined;
     }
 }
 

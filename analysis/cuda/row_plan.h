@@ -7,10 +7,20 @@
 #include <span>
 #include <vector>
 
-#include "analysis/cuda/row_step.h"
+#include "analysis/cuda/draw_step.h"
+#include "analysis/cuda/noise_step.h"
+#include "analysis/cuda/reduced_step.h"
 #include "analysis/replay/row_device.h"
 
 namespace apscope::detail {
+
+// The sums of a piece as a device returns them, line by line (piece.h), task after task: a task has
+// the lines of its messages, one row per worker, then those of its reduced rows.
+struct PieceSums {
+    std::span<const LineSums> rows;
+    std::span<const RatioProduct> ratios;  // of reduced rows; empty if the noise is not known
+    std::span<const DrawSums> draws;       // of sampled rows
+};
 
 class RowPlan {
 public:
@@ -24,21 +34,9 @@ public:
         std::uint64_t first_row;
         std::uint64_t row_count = 0, sampled_count = 0;
         std::uint64_t draws = 0;  // number of draws that are compared; 0 without sampled rows
-        // The number of the task's first quantity; its sums begin at this number times the blocks
-        // of a piece.
-        std::uint64_t first_quantity = 0;
-
-        std::uint64_t all_rows(int workers) const {
-            return row_count + static_cast<std::uint64_t>(workers);
-        }
-        std::uint64_t row_quantities(int workers) const {
-            return RowQuantities::size * all_rows(workers);
-        }
-        // The quantities of RatioProduct, if the noise is known.
-        std::uint64_t noise_quantities() const { return 3 * row_count; }
-        std::uint64_t draw_quantities() const {
-            return draws == 0 ? 0 : (2 * draws + 1) * sampled_count;
-        }
+        std::uint64_t closed_forms = 0;  // number of reduced rows whose moments have one
+        // The task's first entries in the arrays of PieceSums, in entries per block.
+        std::uint64_t first_sum = 0, first_ratio = 0, first_draw = 0;
     };
     const std::vector<Task>& tasks() const { return plans_; }
     const std::vector<ReducedRow>& rows() const { return rows_; }
@@ -48,23 +46,23 @@ public:
     double divisor() const { return divisor_; }
     bool has_noise() const { return has_noise_; }
 
-    // The numbers that the task with the largest need stores per block of elements.
-    std::uint64_t lane_doubles() const { return lane_doubles_; }
-    std::uint64_t slots() const { return slots_; }
-    std::uint64_t draw_doubles() const { return draw_doubles_; }
-    std::uint64_t square_doubles() const { return has_noise_ ? sum_block / 2 * most_rows_ : 0; }
-    std::uint64_t error_doubles() const { return has_noise_ ? noise_blocks_a_sum * most_rows_ : 0; }
-    std::uint64_t noise_doubles() const { return has_noise_ ? noise_blocks_a_sum : 0; }
-    static std::uint64_t split_doubles() { return 3 * sum_block; }
-    std::uint64_t moment_doubles() const { return wants_moments_ ? 2 * sum_block : 0; }
-    std::uint64_t result_doubles() const { return result_doubles_; }  // over all tasks
-    std::uint64_t row_floats() const { return static_cast<std::uint64_t>(workers_) * sum_block; }
-    std::uint64_t bytes() const;
+    // The numbers that are stored per block of elements: of PieceSums for all tasks together, of
+    // the others for the task with the largest need.
+    struct Sizes {
+        std::uint64_t sums = 0, ratios = 0, draws = 0,  // of PieceSums
+            row_floats = 0,                             // the workers' values
+            sent = 3 * sum_block,                       // SentSums
+            results = 0,                                // ReducedResults
+            drawn = 0,                                  // the results of draws, and their spread
+            noise = 0, errors = 0,                      // noise blocks, and errors of reduced rows
+            slots = 0;
+    };
+    const Sizes& sizes() const { return sizes_; }
+    std::uint64_t bytes() const;  // per block
 
-    // Returns totals of zero, to which add() adds the results of a piece, block by block.
+    // Returns totals of zero, to which add() adds the sums of a piece, block by block.
     std::vector<RowTotals> no_totals(std::uint64_t elements) const;
-    void add(const std::vector<double>& results, std::uint64_t blocks,
-             std::vector<RowTotals>& totals) const;
+    void add(const PieceSums& sums, std::uint64_t blocks, std::vector<RowTotals>& totals) const;
 
 private:
     std::span<const RowTask> tasks_;
@@ -74,9 +72,7 @@ private:
     std::vector<Task> plans_;
     std::vector<ReducedRow> rows_;
     std::vector<HopInstruction> instructions_;
-    std::uint64_t lane_doubles_ = 0, slots_ = 0, draw_doubles_ = 0, result_doubles_ = 0,
-                  most_rows_ = 0;
-    bool wants_moments_ = false;
+    Sizes sizes_;
 };
 
 }  // namespace apscope::detail

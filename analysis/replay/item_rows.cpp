@@ -29,8 +29,10 @@ std::vector<ItemAccount*> run_on_device(std::vector<Run>& runs, const ItemContex
                                         RowDevice* device) {
     std::vector<ItemAccount*> here, there;
     std::vector<RowTask> tasks;
+    const std::uint64_t values = std::uint64_t{item.elements()} * item.gradients.size();
+    const bool is_worth_it = device != nullptr && values >= device->min_values();
     for (Run& run : runs) {
-        const bool on_device = device != nullptr && run.blocks.supports_device();
+        const bool on_device = is_worth_it && run.blocks.supports_device();
         (on_device ? there : here).push_back(&run.account);
         if (on_device) tasks.push_back(run.blocks.task());
     }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -61,7 +62,13 @@ struct RowTotals {
 
 class RowDevice {
 public:
+    explicit RowDevice(std::uint64_t min_values = 0) : min_values_(min_values) {}
+    RowDevice(const RowDevice&) = delete;
+    RowDevice& operator=(const RowDevice&) = delete;
     virtual ~RowDevice() = default;
+    // Items with fewer values, elements times workers, are faster without the device; replay() does
+    // not give them to it.
+    std::uint64_t min_values() const { return min_values_; }
     // Runs every task on an item. gradients: one row per worker. divisor: divides the sums and the
     // reference. noise: the noise of every noise block (batch_noise.h), or empty. Several threads
     // may call run() at once. Throws std::bad_alloc if the device has no memory for one block of
@@ -69,6 +76,9 @@ public:
     virtual std::vector<RowTotals> run(std::span<const std::span<const float>> gradients,
                                        double divisor, std::span<const double> noise,
                                        std::span<const RowTask> tasks) = 0;
+
+private:
+    std::uint64_t min_values_;
 };
 
 }  // namespace apscope::detail

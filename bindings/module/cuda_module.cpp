@@ -206,7 +206,12 @@ PYBIND11_MODULE(_cuda, plain) {
     m.doc() = "Kernels on a GPU; built with -DAPSCOPE_CUDA=ON.";
     m.def("device_count", &device_count);
     m.def("require_device", &require_device);
-    m.def("row_device", [](int device) { return python::to_capsule(make_row_device(device)); });
+    m.def(
+        "row_device",
+        [](int device, std::uint64_t min_values) {
+            return python::to_capsule(make_row_device(device, min_values));
+        },
+        py::arg("device"), py::arg("min_values") = values_for_gpu);
     m.def("device_of", [](Address address) { return device_of(at<const void>(address)); });
     m.def("allocate", [](std::size_t bytes, int device) {
         const CurrentDevice current(device);

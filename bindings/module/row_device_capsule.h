@@ -15,8 +15,8 @@ namespace apscope::python {
 using namespace detail;
 
 inline constexpr const char* row_device_name = "apscope.RowDevice " APSCOPE_VERSION;
-inline constexpr std::size_t row_device_layout =
-    sizeof(RowTask) << 32 | sizeof(RowTotals) << 16 | sizeof(ErrorStatistics);
+inline constexpr std::size_t row_device_layout = sizeof(RowDevice) << 48 | sizeof(RowTask) << 32 |
+                                                 sizeof(RowTotals) << 16 | sizeof(ErrorStatistics);
 
 inline pybind11::capsule to_capsule(std::unique_ptr<RowDevice> device) {
     pybind11::capsule capsule(device.release(), row_device_name, [](PyObject* o) {

@@ -37,29 +37,33 @@ struct RatioProduct {
     double significand = 1.0;   // product of the significands
     std::int64_t exponent = 0;  // sum of the exponents
     std::uint64_t blocks = 0;
+
+    // Multiplies by q of a noise block, unless its N is 0.
+    APSCOPE_HD void multiply(double error, double noise) {
+        if (!(noise > 0.0)) return;
+        const double ratio = error / noise, q = ratio > 0x1p-30 ? ratio : 0x1p-30;
+        const std::uint64_t bits = bits_cast<std::uint64_t>(q);
+        significand *=
+            bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
+        exponent += static_cast<std::int64_t>(bits >> 52) - 1023;
+        ++blocks;
+    }
+    APSCOPE_HD static RatioProduct combined(const RatioProduct& a, const RatioProduct& b) {
+        return {a.significand * b.significand, a.exponent + b.exponent, a.blocks + b.blocks};
+    }
 };
 
 // The product of q over at most 128 noise blocks, without the blocks with N = 0: block b multiplies
 // lane b mod 16, in order of b. The lanes are combined in the order of join_lanes().
-APSCOPE_HD RatioProduct product_of_ratios(const double* errors, const double* noise,
-                                          std::size_t count) {
-    double lane[sum_lanes];
-    for (double& l : lane) l = 1.0;
-    RatioProduct product;
-    for (std::size_t b = 0; b < count; ++b) {
-        if (!(noise[b] > 0.0)) continue;
-        const double ratio = errors[b] / noise[b], q = ratio > 0x1p-30 ? ratio : 0x1p-30;
-        const std::uint64_t bits = bits_cast<std::uint64_t>(q);
-        lane[b % sum_lanes] *=
-            bits_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
-        product.exponent += static_cast<std::int64_t>(bits >> 52) - 1023;
-        ++product.blocks;
-    }
+inline RatioProduct product_of_ratios(const double* errors, const double* noise,
+                                      std::size_t count) {
+    RatioProduct lane[sum_lanes];
+    for (std::size_t b = 0; b < count; ++b) lane[b % sum_lanes].multiply(errors[b], noise[b]);
     for (std::size_t width = sum_lanes / 2; width > 0; width /= 2) {
-        for (std::size_t j = 0; j < width; ++j) lane[j] *= lane[j + width];
+        for (std::size_t j = 0; j < width; ++j)
+            lane[j] = RatioProduct::combined(lane[j], lane[j + width]);
     }
-    product.significand = lane[0];
-    return product;
+    return lane[0];
 }
 
 // The ratio of error and noise, as a sum of log2 q over noise blocks.

@@ -324,6 +324,11 @@ def decode_blocks(
     return result
 
 
+#: Items of a replay with at least so many values, elements times workers, run on a GPU; None: the
+#: number that the module estimates. For tests and measurements.
+min_values: int | None = None
+
+
 def row_device(device: int = 0) -> Any:
     """The device for `apscope.replay`: a handle of the GPU of that number, by default CUDA's first.
 
@@ -334,7 +339,7 @@ def row_device(device: int = 0) -> Any:
     cuda = device_arrays.module(why, instead)
     if cuda.device_count() == 0:
         raise RuntimeError(f"{why}, and this machine has none that CUDA can use; {instead}")
-    return cuda.row_device(device)
+    return cuda.row_device(device) if min_values is None else cuda.row_device(device, min_values)
 
 
 def require(device: int = 0) -> None:

@@ -31,14 +31,18 @@ private:
     std::string text_;
 };
 
-// Memory for elements of type T, which is allocated and released in the order of the stream.
+// Memory for elements of type T, which is allocated and released in the order of the stream; from
+// `pool`, or if it is null from the device's own.
 template <class T>
 class DeviceMemory {
 public:
-    DeviceMemory(std::size_t size, cudaStream_t stream) : size_(size), stream_(stream) {
+    DeviceMemory(std::size_t size, cudaStream_t stream, cudaMemPool_t pool = nullptr)
+        : size_(size), stream_(stream) {
         if (size == 0) return;
         void* p = nullptr;
-        const cudaError_t error = cudaMallocAsync(&p, bytes(), stream);
+        const cudaError_t error = pool == nullptr
+                                      ? cudaMallocAsync(&p, bytes(), stream)
+                                      : cudaMallocFromPoolAsync(&p, bytes(), pool, stream);
         if (error == cudaErrorMemoryAllocation) throw DeviceOutOfMemory(bytes());
         check_cuda(error, "cudaMallocAsync");
         data_ = static_cast<T*>(p);

@@ -38,9 +38,9 @@ ReplayOptions asked(const Trace& trace, const std::vector<const char*>& schemes,
 }
 
 void expect_same_rows(const Trace& trace, ReplayOptions options, std::uint64_t memory,
-                      std::size_t min_tasks = 1) {
+                      std::size_t min_tasks = 1, Late late = Late::work) {
     const ReplayResult expected = replay(trace, options);
-    CountedRows device(memory);
+    CountedRows device(memory, late);
     options.device = &device;
     const ReplayResult got = replay(trace, options);
     EXPECT_GE(device.tasks(), min_tasks);
@@ -191,13 +191,37 @@ TEST_F(CudaReplay, PiecesShrinkUntilTheyFit) {
     const Trace t = trace(3, {9 * 4096 + 1}, "mean", many_binades);
     ReplayOptions options = asked(t, {"aps:e4m3,rounding=stochastic"});
     const ReplayResult expected = replay(t, options);
-    HostRows narrow(MakeHostQueue{3 * 3 * 4096 * 4}, plenty),
-        full(MakeHostQueue{3 * 4096 * 4 - 1}, plenty);  // three blocks of rows; not one
+    // A block's largest array has the results of eight rows and two rows of moments.
+    constexpr std::uint64_t block = (8 + 2) * 4096 * sizeof(double);
+    HostRows narrow(MakeHostQueue{3 * block}, plenty), full(MakeHostQueue{block - 1}, plenty);
     options.device = &narrow;
     const ReplayResult got = replay(t, options);
     expect_same(got.rows, expected.rows, "in pieces");
     options.device = &full;
     EXPECT_THROW(replay(t, options), std::bad_alloc);
+}
+
+TEST_F(CudaReplay, CopiesAndStepsMayRunAsLateAsTheyWait) {
+    const Trace t = trace(3, {7 * 4096 + 1, 4096}, "mean", with_specials);
+    const ReplayOptions options = asked(t, {"aps:e4m3,rounding=stochastic", "stochastic:e4m3"}, 3);
+    for (const Late late : {Late::copies, Late::work}) {
+        expect_same_rows(t, options, 1, 2, late);
+        expect_same_rows(t, options, plenty, 2, late);
+    }
+}
+
+TEST_F(CudaReplay, SmallItemsStayOnTheCpu) {
+    const Trace t = trace(3, {4096, 4095, 17}, "mean", many_binades);
+    ReplayOptions options = asked(t, {"aps:e4m3", "none:fp16"});
+    const ReplayResult expected = replay(t, options);
+    for (const std::uint64_t min_values : {3 * 4096 + 1, 3 * 4096, 3 * 17, 1}) {
+        CountedRows device(plenty, Late::work, min_values);
+        options.device = &device;
+        const ReplayResult got = replay(t, options);
+        expect_same(got.rows, expected.rows, std::to_string(min_values));
+        const std::size_t items = min_values > 3 * 4096 ? 0 : min_values > 3 * 17 ? 1 : 3;
+        EXPECT_EQ(device.tasks(), 2 * items);
+    }
 }
 
 TEST_F(CudaReplay, ThreadsShareADevice) {

@@ -11,7 +11,7 @@ import pytest
 
 import apscope
 from apscope import _core, cuda
-from apscope._arrays import device_arrays
+from apscope._arrays import device_arrays, gpu
 from apscope._arrays.device_arrays import device_view
 from apscope.cli import main
 
@@ -466,9 +466,20 @@ def test_no_result_tells_the_device(digits, gpus, tmp_path):
         assert (tmp_path / "cpu" / name).read_bytes() == (tmp_path / "cuda" / name).read_bytes()
 
 
-def test_on_a_gpu_replays_are_those_of_the_cpu(request, tmp_path):
+def test_measurements_choose_the_items_of_a_gpu(monkeypatch):
+    asked = []
+    module = SimpleNamespace(device_count=lambda: 1, row_device=lambda *given: asked.append(given))
+    monkeypatch.setattr(device_arrays, "module", lambda why, instead: module)
+    gpu.row_device()
+    monkeypatch.setattr(gpu, "min_values", 0)
+    gpu.row_device(1)
+    assert asked == [(0,), (1, 0)]
+
+
+def test_on_a_gpu_replays_are_those_of_the_cpu(request, monkeypatch, tmp_path):
     if not cuda.is_available():
         pytest.skip("there is no GPU, or no CUDA module")
+    monkeypatch.setattr(gpu, "min_values", 0)
     traces = [request.config.rootpath / "notebooks/data" / name for name in TRACES]
     topologies = ["sequential", "ring", "tree", "hierarchical:3", "sequential+kahan"]
     for device in ("cpu", "cuda"):
