@@ -45,7 +45,7 @@ void print_counts() {
         const auto of = [&](Class c) {
             return static_cast<double>(all.instructions[static_cast<int>(c)]) * lanes;
         };
-        CountedJob counted{job.name, 0, {}, 0, 0};
+        CountedJob counted{job.name, job.bytes / job.numbers, 0, {}, 0, 0};
         for (int c = 0; c < classes; ++c) {
             counted.instructions.emplace_back(name_of(static_cast<Class>(c)),
                                               of(static_cast<Class>(c)));

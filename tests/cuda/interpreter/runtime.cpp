@@ -177,6 +177,18 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t) {
     return cudaMalloc(memory, bytes);
 }
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
+    *pool = reinterpret_cast<cudaMemPool_t>(new char);
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+    delete reinterpret_cast<char*>(pool);
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t, cudaStream_t) {
+    return cudaMalloc(memory, bytes);
+}
 cudaError_t cudaFree(void* memory) {
     if (memory == nullptr) return cudaSuccess;
     {
