@@ -77,14 +77,6 @@ void set_cast(BlockJob<Real>& job, const Cast<Real>& cast) {
     c.tensor_scale = static_cast<Real>(e.tensor_scale);
 }
 
-// The fraction bits of the smallest Real that is not below `from`; 1 <= `from` <= 2.
-template <class Real>
-BitsOf<Real> fraction_from(double from) {
-    Real first = static_cast<Real>(from);
-    if (first < from) first = std::nextafter(first, Real{2});
-    return bits_cast<BitsOf<Real>>(first) - bits_cast<BitsOf<Real>>(Real{1});
-}
-
 template <class Real>
 void set_power_rule(BlockJob<Real>& job, const Cast<Real>& cast) {
     using Bits = BitsOf<Real>;

@@ -2,6 +2,7 @@
 // this pair.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "emulation/blocks/block_kernels.h"
@@ -23,6 +24,14 @@ struct BlockJob {
     RatioScaleRule ratio_rule{};
     int min_scale_code = 0;  // code of 2^power.min; each further power of two has the next code
 };
+
+// The fraction bits of the smallest Real that is not below `from`; 1 <= `from` <= 2.
+template <class Real>
+BitsOf<Real> fraction_from(double from) {
+    Real first = static_cast<Real>(from);
+    if (first < from) first = std::nextafter(first, Real{2});
+    return bits_cast<BitsOf<Real>>(first) - bits_cast<BitsOf<Real>>(Real{1});
+}
 
 // Makes the job. If the format has a tensor scale, the encoder's set_tensor_scale() must have been
 // called.

@@ -318,23 +318,23 @@ struct LargestBelow {
     }
 };
 
-// Decodes elements that are integers in two's complement, in the low `bits` bits of a code, and
-// multiplies them by `unit`.
+// The value of an element that is an integer in two's complement, in the low bits of a code, times
+// `unit`. `half` is the highest of these bits.
+APSCOPE_HD float integer_value(std::uint32_t code, std::uint32_t half, float unit) {
+    return static_cast<float>(static_cast<std::int32_t>((code ^ half) - half)) * unit;
+}
 struct DecodeIntegers {
     static APSCOPE_INLINE void run(const std::uint8_t* in, float* out, std::size_t count, int bits,
                                    float unit) {
         const std::uint32_t half = 1u << (bits - 1);
-        for (std::size_t i = 0; i < count; ++i) {
-            const auto number = static_cast<std::int32_t>((in[i] ^ half) - half);
-            out[i] = static_cast<float>(number) * unit;
-        }
+        for (std::size_t i = 0; i < count; ++i) out[i] = integer_value(in[i], half, unit);
     }
 };
 
 // Returns element * scale / tensor_scale, as combine_block_value() does. The hardware rounds the
 // product and the quotient; without `divides`, the tensor scale is 1.
 template <bool divides>
-APSCOPE_INLINE float block_value(float element, float scale, float tensor_scale) {
+APSCOPE_HD float block_value(float element, float scale, float tensor_scale) {
     const float product = element * scale, value = divides ? product / tensor_scale : product;
     return product == product ? value : bits_cast<float>(nan_bits<float>);
 }

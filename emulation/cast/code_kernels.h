@@ -115,29 +115,29 @@ struct EncodeValues {
     }
 };
 
-// Decodes any codes that are not wider than the format.
+// The value of any code that is not wider than the format.
+APSCOPE_HD float code_value(std::uint32_t code, const CodeMap& m) {
+    const std::uint32_t sign = (code & m.sign_code) != 0 ? 0x80000000u : 0;
+    const std::uint32_t magnitude = code & ~m.sign_code;
+    const std::uint32_t normal = (magnitude + m.offset) << m.shift;
+    const float part = static_cast<float>(static_cast<std::int32_t>(
+                           select(magnitude < m.normal_code, magnitude, 0u))) *
+                       m.quantum;
+    std::uint32_t value = select((m.first_normal != 0) & (magnitude < m.normal_code),
+                                 bits_cast<std::uint32_t>(part), normal) |
+                          sign;
+    value = magnitude > m.top_finite ? nan_bits<float> : value;
+    value = (magnitude == m.infinity_code) & m.has_infinity ? infinity_bits<float> | sign : value;
+    value = code == m.sign_code && sign != 0 ? m.negative_zero : value;
+    return bits_cast<float>(value);
+}
+
 template <class Code>
 struct DecodeCodes {
     static APSCOPE_INLINE void run(const Code* in, float* out, std::size_t count,
                                    const CodeMap* given) {
         const CodeMap m = *given;
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint32_t code = in[i];
-            const std::uint32_t sign = (code & m.sign_code) != 0 ? 0x80000000u : 0;
-            const std::uint32_t magnitude = code & ~m.sign_code;
-            const std::uint32_t normal = (magnitude + m.offset) << m.shift;
-            const float part = static_cast<float>(static_cast<std::int32_t>(
-                                   select(magnitude < m.normal_code, magnitude, 0u))) *
-                               m.quantum;
-            std::uint32_t value = select((m.first_normal != 0) & (magnitude < m.normal_code),
-                                         bits_cast<std::uint32_t>(part), normal) |
-                                  sign;
-            value = magnitude > m.top_finite ? nan_bits<float> : value;
-            value = (magnitude == m.infinity_code) & m.has_infinity ? infinity_bits<float> | sign
-                                                                    : value;
-            value = code == m.sign_code && sign != 0 ? m.negative_zero : value;
-            out[i] = bits_cast<float>(value);
-        }
+        for (std::size_t i = 0; i < count; ++i) out[i] = code_value(in[i], m);
     }
 };
 

@@ -151,10 +151,21 @@ bool prove_blocks() {
     in.insert(in.end(), more.begin(), more.end());
     in.resize(in.size() / 6 * 6);
     const Array<float> x(in);
+    std::vector<NamedBlockFormat> formats;
     for (const NamedBlockFormat& row : named_block_formats()) {
-        for (const BlockShape shape :
-             {BlockShape{1, in.size(), 1}, BlockShape{2, in.size() / 6, 3}}) {
-            for (const RoundingMode mode : {RoundingMode::ties_to_even, RoundingMode::stochastic}) {
+        formats.push_back(row);
+        for (const int block_size : {7, 16, 64, 128}) {
+            formats.push_back(row);
+            formats.back().format.block_size = block_size;
+        }
+    }
+    for (const NamedBlockFormat& row : formats) {
+        // One long row; rows that end within a block; columns.
+        for (const BlockShape shape : {BlockShape{1, in.size(), 1}, BlockShape{6, in.size() / 6, 1},
+                                       BlockShape{2, in.size() / 6, 3}}) {
+            for (const RoundingMode mode :
+                 {RoundingMode::ties_to_even, RoundingMode::toward_negative,
+                  RoundingMode::stochastic}) {
                 const Projection p{mode, Overflow::saturate};
                 std::vector<float> expected(in.size());
                 std::vector<std::uint8_t> codes(in.size()), scales(shape.scales(row.format));
@@ -168,8 +179,8 @@ bool prove_blocks() {
                                             row.format, p, seed, nullptr);
                 decode_blocks_on_device(device_codes.get(), device_scales.get(), device_tensor,
                                         decoded.get(), shape, row.format, nullptr);
-                const std::string what = std::string(row.name) + ", " +
-                                         std::string(to_string(mode)) + ", inner " +
+                const std::string what = row.format.name() + ", " + std::string(to_string(mode)) +
+                                         ", outer " + std::to_string(shape.outer) + ", inner " +
                                          std::to_string(shape.inner);
                 right = report("blocks " + what, expected, out.read()) && right;
                 right = report("their codes", codes, device_codes.read()) &&

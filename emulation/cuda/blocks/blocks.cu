@@ -14,7 +14,8 @@ public:
               cudaStream_t stream)
         : bits_(std::vector<std::uint32_t>(format.tensor_scale ? 1 : 0), stream) {
         if (!format.tensor_scale) return;
-        launch(AmaxStep{in, {shape.size(), 0}, amax_limit(format), bits_.get()}, stream);
+        launch(AmaxStep{in, shape.size(), make_block_scaling(format).counted_below, bits_.get()},
+               stream);
     }
     const std::uint32_t* get() const { return bits_.get(); }
     std::uint32_t read() const { return bits_.read()[0]; }
@@ -29,9 +30,8 @@ void quantize_blocks_on_device(const float* in, float* out, const BlockShape& sh
                                const BlockFormat& format, const Projection& projection,
                                std::uint64_t seed, cudaStream_t stream) {
     const ArrayAmax amax(in, shape, format, stream);
-    launch(
-        make_encode_blocks(in, out, nullptr, nullptr, shape, format, projection, seed, amax.get()),
-        stream);
+    with_encode_blocks(in, out, nullptr, nullptr, shape, format, projection, seed, amax.get(),
+                       [&](const auto& step) { launch(step, stream); });
 }
 
 float encode_blocks_on_device(const float* in, std::uint8_t* codes, std::uint8_t* scales,
@@ -39,12 +39,11 @@ float encode_blocks_on_device(const float* in, std::uint8_t* codes, std::uint8_t
                               const Projection& projection, std::uint64_t seed,
                               cudaStream_t stream) {
     const ArrayAmax amax(in, shape, format, stream);
-    const EncodeBlocksStep step =
-        make_encode_blocks(in, nullptr, codes, scales, shape, format, projection, seed, amax.get());
-    launch(step, stream);
+    with_encode_blocks(in, nullptr, codes, scales, shape, format, projection, seed, amax.get(),
+                       [&](const auto& step) { launch(step, stream); });
     if (!format.tensor_scale) return 1.0f;
     const std::uint32_t bits = amax.read();
-    return tensor_scale(step.cast, &bits).value;
+    return tensor_scale(make_block_scaling(format), &bits).value;
 }
 
 void decode_blocks_on_device(const std::uint8_t* codes, const std::uint8_t* scales,
@@ -53,9 +52,8 @@ void decode_blocks_on_device(const std::uint8_t* codes, const std::uint8_t* scal
     constexpr unsigned long long nowhere = ~0ull;
     const DeviceMemory<unsigned long long> wide_at(std::vector<unsigned long long>(2, nowhere),
                                                    stream);
-    launch(make_decode_blocks(codes, scales, tensor_scale, out, shape, format, wide_at.get(),
-                              wide_at.get() + 1),
-           stream);
+    with_decode_blocks(codes, scales, tensor_scale, out, shape, format, wide_at.get(),
+                       wide_at.get() + 1, [&](const auto& step) { launch(step, stream); });
     const std::vector<unsigned long long> wide = wide_at.read();
     if (wide[0] == nowhere && wide[1] == nowhere) return;
     const bool element = wide[0] != nowhere;
