@@ -28,6 +28,8 @@ FAST = (
     "WireStep<AdditionRounding",
     "HopStep<StepAdder",
     "ReducedStep",
+    "ReduceStep<FloatLeaf<StepRounding>, FloatSum<StepRounding>, 4, 1,",
+    "ReduceStep<FloatLeaf<StepRounding>, FloatSum<StepRounding>, 4, 4,",
     "MatmulStep<true, false",
     "UnitStep<true",
 )

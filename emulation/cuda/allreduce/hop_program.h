@@ -1,14 +1,13 @@
-// The hops of a reduction (emulation/allreduce/topology.h) as instructions that a GPU thread runs
-// element by element. Every addition has the hop number, which selects the random stream, and the
-// order of operands that it has in emulation/allreduce/reduce.h. So a sum has the same bits as
-// there, in any order of the hops.
+// The hops of a reduction (emulation/allreduce/topology.h) as instructions that a GPU thread of a
+// replay runs element by element. (An all-reduce runs those of stack_program.h.) Every addition has
+// the hop number, which selects the random stream, and the order of operands that it has in
+// emulation/allreduce/reduce.h. So a sum has the same bits as there, in any order of the hops.
 //
 //      target = round(target + source)          operand:  w >= 0   worker w's value
 //                                                         -1       the previous result
 //                                                         -2 - s   the value in slot s
 //
-// A chain of hops stores no sum. A tree of W workers stores the sums of a level, or at most
-// log2 W - 1 sums in the order HopOrder::deeper_first.
+// A chain of hops stores no sum. A tree stores the sums of a level.
 #pragma once
 
 #include <cstdint>
@@ -38,17 +37,10 @@ struct HopProgram {
     int slots = 0;            // the number of slots that a thread needs
 };
 
-enum class HopOrder {
-    as_they_are,   // the order of the topology. The moments of stochastic hops need it, because
-                   // they are fp64 sums over the hops, whose bits depend on the order
-    deeper_first,  // the order that stores at most log2 W - 1 sums for W workers in any topology
-};
-
-// Makes the instructions for a program. Host only.
-HopProgram hop_program(const ReductionProgram& program, int workers, HopOrder order);
-// Makes the instructions for a topology, in the order of its hops; `gather` has the program of
-// `sequential`. All chunks of a ring run the program of the chunk whose sums begin with worker 0;
-// in chunk c, worker (w + c + 1) mod W takes the place of worker w.
+// Makes the instructions for a topology, in the order of its hops, because the moments of
+// stochastic hops are fp64 sums over the hops, whose bits depend on the order. `gather` has the
+// program of `sequential`. Host only. All chunks of a ring run the program of the chunk whose sums
+// begin with worker 0; in chunk c, worker (w + c + 1) mod W takes the place of worker w.
 HopProgram hop_program(const Topology& topology, int workers);
 
 // Computes the chunk of a ring that has an element: at() must be called with ascending elements,
