@@ -29,6 +29,8 @@ FAST = (
     "HopStep<StepAdder",
     "ReducedStep",
     "ReduceStep<FloatLeaf<StepRounding>, FloatSum<StepRounding>, 4, 1,",
+    "ReduceStep<FloatLeaf<StepRounding>, FloatSum<StepRounding>, 4, 2,",
+    "ReduceStep<FloatLeaf<StepRounding>, FloatSum<StepRounding>, 4, 3,",
     "ReduceStep<FloatLeaf<StepRounding>, FloatSum<StepRounding>, 4, 4,",
     "MatmulStep<true, false",
     "UnitStep<true",

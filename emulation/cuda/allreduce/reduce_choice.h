@@ -110,20 +110,23 @@ struct ReducePlan {
         }
         const FloatLeaf<FloatRounding> any_leaf{narrow->leaf};
         if (exact) return step.template operator()<4, 1, false>(any_leaf, PlainSum{});
-        const auto by_depth = [&](const auto& l, const auto& s) {
-            if (program.depth == 1) step.template operator()<4, 1, false>(l, s);
-            else if (program.depth <= few) step.template operator()<4, few, false>(l, s);
-            else step.template operator()<4, deep, false>(l, s);
-        };
-        if (narrow->steps()) {
-            const FloatLeaf<StepRounding> l{narrow->leaf.step};
-            const FloatSum<StepRounding> s{narrow->sum.step, narrow->zero_sign};
-            if (!kahan) by_depth(l, s);
-            else if (program.depth == 1) step.template operator()<4, 1, true>(l, s);
-            else step.template operator()<4, few, true>(l, s);
-        } else {
-            by_depth(any_leaf, FloatSum<FloatRounding>{narrow->sum, narrow->zero_sign});
+        if (!narrow->steps()) {
+            const FloatSum<FloatRounding> any_sum{narrow->sum, narrow->zero_sign};
+            if (program.depth == 1) step.template operator()<4, 1, false>(any_leaf, any_sum);
+            else if (program.depth <= few)
+                step.template operator()<4, few, false>(any_leaf, any_sum);
+            else step.template operator()<4, deep, false>(any_leaf, any_sum);
+            return;
         }
+        const FloatLeaf<StepRounding> l{narrow->leaf.step};
+        const FloatSum<StepRounding> s{narrow->sum.step, narrow->zero_sign};
+        if (kahan && program.depth == 1) step.template operator()<4, 1, true>(l, s);
+        else if (kahan) step.template operator()<4, kahan_depth, true>(l, s);
+        else if (program.depth == 1) step.template operator()<4, 1, false>(l, s);
+        else if (program.depth == 2) step.template operator()<4, 2, false>(l, s);
+        else if (program.depth == 3) step.template operator()<4, 3, false>(l, s);
+        else if (program.depth <= few) step.template operator()<4, few, false>(l, s);
+        else step.template operator()<4, deep, false>(l, s);
     }
 };
 
@@ -148,13 +151,16 @@ inline ReducePlan reduce_plan(const float* in, std::size_t workers, double* out,
     const bool exact = topology.kind == Topology::Kind::exact;
     std::optional<FloatReduce> narrow;
     if (power_of_two) narrow = float_reduce(count, format, hops, options, exponent - 1);
-    // Kahan's sums in other modes than ties to even, and those with deeper stacks, use the rule.
-    if (topology.kahan && narrow && !narrow->steps()) narrow.reset();
+    // Kahan's sums in other modes than ties to even, and in deeper stacks, use the rule.
+    if (topology.kahan && narrow && (!narrow->steps() || program.depth > kahan_depth))
+        narrow.reset();
     const PhiloxKey key = seed_key(options.seed);
     // Values that are rounded in fp32 are not scaled.
     const double divisor = narrow ? 1.0 : scale.scale;
-    return {{in, n, count, topology.kind == Topology::Kind::ring, n / workers,
-             static_cast<std::uint32_t>(n % workers), out, divisor,
+    constexpr int group = 4;
+    const bool aligned = n % group == 0 && is_aligned<float, group>(in);
+    return {{in, n, n * sizeof(float), count, aligned, topology.kind == Topology::Kind::ring,
+             n / workers, static_cast<std::uint32_t>(n % workers), out, divisor,
              power_of_two ? 1.0 / divisor : 0.0, scale.divisor, nullptr,
              static_cast<int>(program.instructions.size()) - 1},
             std::move(program),

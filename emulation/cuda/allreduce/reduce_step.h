@@ -21,6 +21,7 @@
 namespace apscope::detail {
 
 inline constexpr int register_depth = 4;  // sums of a stack in registers, enough for 16 workers
+inline constexpr int kahan_depth = 2;     // in registers with compensations: hierarchies
 inline constexpr int reduce_depth = 16;   // sums of a stack in local memory: 2^16 workers
 
 // The sums of a group's elements, and with Kahan's sums their compensations.
@@ -62,7 +63,9 @@ struct SumStack<Entry, Depth, false> {
 struct ReduceTask {
     const float* in;  // `workers` rows of `elements` values
     std::uint64_t elements;
+    std::uint64_t row_bytes;
     int workers;
+    bool aligned;  // every row begins at a multiple of 16 bytes and has complete groups
     bool ring;
     std::uint64_t per_chunk;  // elements / workers
     std::uint32_t in_excess;  // elements % workers
@@ -126,7 +129,15 @@ struct ReduceStep {
 
 private:
     APSCOPE_HD void load(std::uint32_t worker, std::uint64_t first, float (&values)[Size]) const {
-        load_group(task.in + worker * task.elements, {task.elements, 0}, first, values);
+        // A multiplication and addition gives the address.
+        const auto* row = reinterpret_cast<const float*>(
+            reinterpret_cast<const char*>(task.in + first) + worker * task.row_bytes);
+        if (task.aligned) {
+            const auto packed = load_packed<float, Size>(row);
+            for (int j = 0; j < Size; ++j) values[j] = packed.at[j];
+        } else {
+            for (int j = 0; j < Size; ++j) values[j] = first + j < task.elements ? row[j] : 0.0f;
+        }
     }
 
     APSCOPE_HD Sums reduced(std::uint64_t first, std::uint32_t chunk) const {
