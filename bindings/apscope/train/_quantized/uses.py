@@ -16,6 +16,7 @@ from ..._arrays.blocks import quantize_blocks
 from ..._arrays.casts import quantize
 from ..._core import stream_seed
 from ..._text import count_of
+from ...torch._devices import to_cpu
 from ...torch._states import check_state
 from ...torch._weights import STOCHASTIC_NORMAL, stochastic_normal
 from .._exchanger import STATE, Exchanger
@@ -140,7 +141,7 @@ class Use:
     def _exchanged(self, cast: Cast, x: torch.Tensor, axis: int, training: bool) -> Operand:
         """The scheme's decoded result, with one worker, of the tensor with the sum's axis last."""
         moved = x.movedim(axis, -1)
-        row = moved.reshape(1, -1).contiguous()
+        row = to_cpu(moved.reshape(1, -1).contiguous(), f"casts by the scheme {cast.format}")
         memory = self._memory_of(cast, row.shape[1])
         moves = training and not self.clock.dry
         before = {} if moves and not self.apart else memory.state_dict()
@@ -153,9 +154,10 @@ class Use:
             return y.reshape(moved.shape).movedim(-1, axis)
 
         if not self.apart:
-            return placed(out)
+            return placed(out.to(x.device))
         try:
-            return scaled_message(row[0], out, cast.format, cast.elements, before).map(placed)
+            made = scaled_message(row[0], out, cast.format, cast.elements, before)
+            return made.to(x.device).map(placed)
         except ValueError as error:
             raise ValueError(f"{self.name}, {self.role}: {error}") from None
 
