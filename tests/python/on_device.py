@@ -32,6 +32,10 @@ def _is_cuda(device: Any) -> bool:
     return device is not None and not isinstance(device, int) and torch.device(device).type == "cuda"
 
 
+def _is_elsewhere(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and not isinstance(x, CudaTensor)
+
+
 class CudaTensor(torch.Tensor):
     """A tensor that seems to be on cuda:0."""
 
@@ -94,7 +98,9 @@ class CudaTensor(torch.Tensor):
             to_gpu, from_gpu = (isinstance(x, CudaTensor) for x in args[:2])
             if to_gpu != from_gpu:
                 moved["to the GPU" if to_gpu else "to the CPU"] += 1
-        elif any(isinstance(x, torch.Tensor) and not isinstance(x, CudaTensor) for x in flat):
+        elif any(_is_elsewhere(x) for x in flat) and not (
+            func is _aten.where.self and all(not _is_elsewhere(x) or x.dim() == 0 for x in flat)
+        ):  # PyTorch's own losses give `where` a number
             raise RuntimeError(f"{func}: Expected all tensors to be on the same device")
         if func is _aten._local_scalar_dense.default:
             moved["numbers"] += 1
@@ -196,13 +202,18 @@ def _matmul(
 
 def _allreduce(
     rows: int, workers: int, out: int, n: int, f: str, topology: str, accumulate: Any, hops: Any,
-    cast: bool, p: Any, seed: int, *_: Any,
+    cast: bool, p: Any, seed: int, scale: float, divisor: float, *_: Any,
 ) -> None:  # fmt: skip
-    x = _at(rows, (workers, n), "f4").reshape(workers, n)
-    wider = None if accumulate is None else _core.FloatFormat(accumulate)
-    _core.allreduce(
-        x, _at(out, n, "f8"), _core.FloatFormat(f), topology, wider, hops, cast, p, seed, 1
-    )
+    x, y = _at(rows, (workers, n), "f4").reshape(workers, n), _at(out, n, "f8")
+    format, wider = (None if g is None else _core.FloatFormat(g) for g in (f, accumulate))
+    if scale != 1.0:  # the product is exact in fp64, and its rounding an fp32 number
+        codes = x.astype(np.float64) * scale
+        _core.quantize(codes.reshape(-1), codes.reshape(-1), format, p, seed, None, 1)
+        x, cast = codes.astype(np.float32), False
+    _core.allreduce(x, y, format, topology, wider, hops, cast, p, seed, 1)
+    with np.errstate(all="ignore"):
+        y /= scale
+        y /= divisor
 
 
 def _quantize_blocks(source: int, out: int, shape: Any, f: str, p: Any, seed: int, *_: Any) -> None:

@@ -2,6 +2,7 @@
 with the host's functions as kernels, so that losses and parameters are those of the CPU, bit for bit."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +13,20 @@ from torch.nn import functional as F  # noqa: E402
 
 from apscope.torch import LowPrecisionWeights  # noqa: E402
 from apscope.torch._devices import _warn  # noqa: E402
-from apscope.train import Cast, LossScale, Recipe, Sum, quantize_model, recipes  # noqa: E402
+from apscope.train import (  # noqa: E402
+    HALP,
+    Cast,
+    ExchangeState,
+    LossScale,
+    Recipe,
+    Sum,
+    Workers,
+    _hook,
+    exchange_hook,
+    quantize_model,
+    recipes,
+)
+from apscope.train._exchanger import Exchanger  # noqa: E402
 from apscope.train._quantized.fp32_products import fp32_products  # noqa: E402
 from tests.python.on_device import CUDA, on_device, seeming_gpu, values  # noqa: E402
 from tests.python.train.quantized_cases import EVERYTHING, FP8, batch, net, quantized_of  # noqa: E402
@@ -81,6 +95,8 @@ def test_the_seeming_gpu_refuses_what_cuda_refuses(gpu):
         ("nvfp4", {}),
         ("deepseek", {}),
         (Recipe(input=Cast("e4m3", rounding="stochastic"), accumulate="bf16"), {}),
+        # A scheme's scale comes from the amax: of three operands of two layers.
+        ("te_delayed", {"numbers": 6}),
         # Of a dynamic loss scale: whether a gradient is not finite, and the next scale.
         (Recipe(input="e4m3", loss_scale=LossScale()), {"numbers": 2}),
     ],
@@ -97,7 +113,11 @@ def test_a_step_neither_copies_nor_waits(recipe, expected, gpu):
 @pytest.mark.parametrize(
     ("recipe", "words"),
     [
-        ("te_current", "casts by the scheme current_scaling:e4m3fn"),
+        (Recipe(input="qsgd"), "the exchange of the scheme qsgd.*"),
+        (
+            Recipe(input="current_scaling:e4m3fn", weight="e4m3fn", accumulate="h100:fp8"),
+            "elements and scales, apart, of the scheme current_scaling:e4m3fn",
+        ),
         (Recipe(input="e4m3", accumulate=Sum("bf16", order="exact")), "order=exact"),
         (Recipe(input="nvfp4", weight="nvfp4", accumulate="b200:nvfp4"), "order=unit:b200:nvfp4"),
     ],
@@ -223,3 +243,128 @@ def test_products_are_never_in_tf32_nor_in_half_precision():
     expected = model(x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         same(model(x), expected)
+
+
+# Exchanges ----------------------------------------------------------------------------------
+
+#: Schemes, and whether a GPU computes their exchange.
+EXCHANGES = {
+    "none:e5m2": True,
+    "aps:e4m3": True,
+    "aps:e4m3,unit=model,frozen=2": True,
+    "aps:e5m2,accumulate=fp32,hop_rounding=toward_zero": True,
+    "current_scaling:e4m3fn,nonfinite=one": True,
+    "delayed_scaling:e5m2,history=2": True,
+    "loss_scaling:fp16,scale=1000": True,
+    "hybrid(last=none:fp16;else=aps:e4m3)": True,
+    "hybrid(steps:0:2=none:bf16;else=error_feedback(sign))": False,
+    "aps:e4m3,rounding=stochastic": False,
+    "aps:e4m3,accumulate=exact": False,
+    "none:fp16,divide=before": False,
+    "dynamic_loss_scaling:fp16": False,
+    "mx:mxfp8_e4m3": False,
+}
+AFTER_THE_SUM = ("accumulate=exact", "divide=before")
+
+
+def gradients_of(step, workers):
+    g = torch.Generator().manual_seed(step)
+    large = torch.randn(workers, 300, generator=g) * 10.0 ** torch.randint(
+        -44, 30, (workers, 300), generator=g
+    )
+    special = torch.randn(workers, 7, generator=g) * 1e-3
+    if step == 2:
+        special[0, :3] = torch.tensor([float("inf"), float("nan"), -float("inf")])
+    return [large, special, torch.zeros(workers, 4), torch.empty(workers, 0)]
+
+
+@pytest.mark.parametrize("spec", EXCHANGES)
+@pytest.mark.parametrize(
+    ("workers", "topology", "divide"),
+    [(1, "exact", True), (4, "ring", True), (6, "sequential+kahan", "fsdp"), (5, "tree", False)],
+)
+def test_an_exchange_has_the_bits_of_the_cpu(spec, workers, topology, divide, gpu):
+    states = []
+    for put in (torch.clone, on_device):
+        shapes = {f"layer.{k}.weight": g.shape[1:] for k, g in enumerate(gradients_of(0, workers))}
+        exchanger = Exchanger(spec, shapes, workers=workers, topology=topology, divide=divide)
+        results = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for step in range(4):
+                rows = [put(g) for g in gradients_of(step, workers)]
+                out = [put(torch.ones(g.shape[1])) for g in rows]
+                gpu.clear()
+                sent = [exchanger.sent(g) for g in rows]
+                results += [exchanger.run(sent, out, loss=1.0, learning_rate=0.1), out]
+        states.append([results, exchanger.state_dict()])
+    # With one worker there is nothing to add exactly, nor to divide.
+    there = EXCHANGES[spec] or (workers == 1 and spec.partition(",")[2] in AFTER_THE_SUM)
+    assert gpu["to the CPU"] == (0 if there else 4)
+    # The amax of all tensors; more of one that is not finite, in fp16 here.
+    assert gpu["numbers"] == (0 if not there else 3 if divide == "fsdp" else 1)
+    same(*states)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("spec", ["aps:e4m3", "error_feedback(sign)", "qsgd"])
+def test_workers_train_there(spec, batched, gpu):
+    states = []
+    for put in (torch.clone, on_device):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 3))
+        if put is on_device:
+            on_device(model)
+        workers = Workers(
+            model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+            workers=4, exchange=spec, batched=batched,
+        )  # fmt: skip
+        g, losses = torch.Generator().manual_seed(1), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(3):
+                x = put(torch.randn(8, 12, generator=g))
+                y = put(torch.randint(0, 3, (8,), generator=g))
+                losses.append(workers.step(x, y))
+        states.append([losses, workers.state_dict(), workers.gradients])
+    same(*states)
+    assert all(rows.is_cuda for rows in workers.gradients.values())
+
+
+def test_the_hook_of_ddp_leaves_buckets_where_they_are(gpu, monkeypatch):
+    results = []
+    monkeypatch.setattr(_hook, "gathered", lambda mine, *_: [mine, mine * 2, mine * 4])
+    monkeypatch.setattr(_hook.dist, "get_world_size", lambda _: 3)
+    for put in (torch.clone, on_device):
+        torch.manual_seed(0)
+        model = nn.Linear(6, 2) if put is torch.clone else on_device(nn.Linear(6, 2))
+        state = ExchangeState(None, "aps:e4m3", module=SimpleNamespace(module=model))
+        g = torch.Generator().manual_seed(1)
+        gpu.clear()
+        for _ in range(2):
+            buffer = put(torch.randn(14, generator=g))
+            bucket = SimpleNamespace(
+                buffer=lambda b=buffer: b, is_last=lambda: True,
+                parameters=lambda m=model: list(m.parameters()),
+            )  # fmt: skip
+            results.append(exchange_hook(state, bucket).value())
+    assert gpu == {"numbers": 2}
+    same(results[2:], results[:2])
+
+
+@pytest.mark.parametrize("options", [{}, {"bits": "fp16", "momentum": 0.9}, {"delta": 0.037}])
+def test_halp_steps_there(options, gpu):
+    states = []
+    for put in (torch.clone, on_device):
+        g = torch.Generator().manual_seed(0)
+        rows = put(torch.randn(8, 5, generator=g))
+        w = put(torch.randn(5, generator=g)).requires_grad_()
+        halp = HALP([w], 0.07, mu=0.4, seed=3, **options)
+        for _ in range(2):
+            halp.centre(lambda w=w, rows=rows: (rows @ w).square().mean())
+            for i in range(8):
+                halp.step(lambda w=w, row=rows[i]: (row @ w).square())
+        halp.load_state_dict(values(halp.state_dict()))
+        states.append([w, halp.state_dict()])
+    same(*states)
+    assert halp.state_dict()["z"][0].is_cuda

@@ -141,11 +141,13 @@ class Use:
     def _exchanged(self, cast: Cast, x: torch.Tensor, axis: int, training: bool) -> Operand:
         """The scheme's decoded result, with one worker, of the tensor with the sum's axis last."""
         moved = x.movedim(axis, -1)
-        row = to_cpu(moved.reshape(1, -1).contiguous(), f"casts by the scheme {cast.format}")
+        row = moved.reshape(1, -1).contiguous()
+        if self.apart:
+            row = to_cpu(row, f"elements and scales, apart, of the scheme {cast.format}")
         memory = self._memory_of(cast, row.shape[1])
         moves = training and not self.clock.dry
         before = {} if moves and not self.apart else memory.state_dict()
-        out = torch.empty(row.shape[1])
+        out = torch.empty(row.shape[1], device=row.device)
         memory.run([row], [out])
         if not moves:
             memory.load_state_dict(before)
@@ -154,7 +156,7 @@ class Use:
             return y.reshape(moved.shape).movedim(-1, axis)
 
         if not self.apart:
-            return placed(out.to(x.device))
+            return placed(out)
         try:
             made = scaled_message(row[0], out, cast.format, cast.elements, before)
             return made.to(x.device).map(placed)
