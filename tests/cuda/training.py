@@ -226,7 +226,9 @@ def times_of(device: torch.device, part: int) -> list[dict[str, Any]]:
         plain = measure(None)
         for name in names:
             ms = measure(name)
-            rows.append({"job": f"{kind} {name}", "ms": ms, "plain_ms": plain, "of_plain": ms / plain})
+            rows.append(
+                {"job": f"{kind} {name}", "ms": ms, "plain_ms": plain, "of_plain": ms / plain}
+            )
             print(f"{kind} {name}: {ms:.2f} ms, {ms / plain:.2f} of {plain:.2f} ms", flush=True)
     return rows
 

@@ -29,7 +29,9 @@ _aten = torch.ops.aten
 
 
 def _is_cuda(device: Any) -> bool:
-    return device is not None and not isinstance(device, int) and torch.device(device).type == "cuda"
+    return (
+        device is not None and not isinstance(device, int) and torch.device(device).type == "cuda"
+    )
 
 
 def _is_elsewhere(x: Any) -> bool:
@@ -175,14 +177,27 @@ def _quantize(source: int, out: int, n: int, size: int, f: str, p: Any, seed: in
 
 
 def _encode(
-    source: int, out: int, n: int, size: int, code: int, f: str, p: Any, seed: int, nan: Any, *_: Any
+    source: int,
+    out: int,
+    n: int,
+    size: int,
+    code: int,
+    f: str,
+    p: Any,
+    seed: int,
+    nan: Any,
+    *_: Any,
 ) -> None:
     x, y = _at(source, n, f"f{size}"), _at(out, n, f"u{code}")
     _core.encode(x, y, _core.FloatFormat(f), p, seed, None, 1, nan)
 
 
-def _decode(codes: int, out: int, n: int, code: int, size: int, f: str, payload: bool, *_: Any) -> None:
-    _core.decode(_at(codes, n, f"u{code}"), _at(out, n, f"f{size}"), _core.FloatFormat(f), payload, 1)
+def _decode(
+    codes: int, out: int, n: int, code: int, size: int, f: str, payload: bool, *_: Any
+) -> None:
+    _core.decode(
+        _at(codes, n, f"u{code}"), _at(out, n, f"f{size}"), _core.FloatFormat(f), payload, 1
+    )
 
 
 def _matmul(

@@ -221,7 +221,11 @@ def allreduce(
         None if accumulate is None else accumulate.name, hop_rounding, input_cast, _projection(s),
         s.seed, scale, divisor, device, view.stream,
     )  # fmt: skip
-    return result if topology == "exact" and not narrow else _narrowed(x, view, device, result, address)
+    return (
+        result
+        if topology == "exact" and not narrow
+        else _narrowed(x, view, device, result, address)
+    )
 
 
 def _narrowed(x: Any, view: DeviceView, device: int, sums: Any, address: int) -> Any:

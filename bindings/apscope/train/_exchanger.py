@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -224,14 +225,12 @@ def _divided(x: torch.Tensor, divisor: float) -> torch.Tensor:
 
 def _amax_and_nonfinite(gradients: Sequence[torch.Tensor]) -> tuple[list[float], list[int]]:
     """Of every tensor, the largest finite magnitude, and the number of elements not finite."""
-    infinity = float("inf")
-    sizes = [
-        torch.linalg.vector_norm(g, infinity) if g.numel() else g.new_zeros(()) for g in gradients
-    ]
+    ends = [torch.aminmax(g) if g.numel() else (g.new_zeros(()),) * 2 for g in gradients]
+    sizes = [torch.maximum(-low, high) for low, high in ends]
     amax: list[float] = torch.stack(sizes).tolist() if sizes else []
     nonfinite = [0] * len(amax)
     for k, g in enumerate(gradients):
-        if not amax[k] < infinity:  # an infinity, or NaN
+        if not math.isfinite(amax[k]):  # an infinity or NaN, which PyTorch passes on
             finite = g.isfinite()
             amax[k] = float(torch.where(finite, g.abs(), g.new_zeros(())).amax())
             nonfinite[k] = int((~finite).sum())

@@ -190,7 +190,9 @@ def test_statistics_and_records_are_those_of_the_cpu(name, gpu, tmp_path):
     assert traces[0] == traces[1]
 
 
-@pytest.mark.parametrize("update", ["nearest", "stochastic", "stochastic_normal", "kahan", "residual"])
+@pytest.mark.parametrize(
+    "update", ["nearest", "stochastic", "stochastic_normal", "kahan", "residual"]
+)
 @pytest.mark.parametrize("format", ["bf16", "e4m3"])
 def test_weights_kept_in_a_format(update, format, gpu):
     states = []

@@ -28,6 +28,7 @@ from ..._core import BlockFormat, FloatFormat
 from ..._schemes.exchange import exchange
 from ..._schemes.scheme import Scheme
 
+
 class Scaled(NamedTuple):
     """Elements, values of their format; the scale of each, None if all are 1; a divisor of all.
 
@@ -71,7 +72,7 @@ class Scaled(NamedTuple):
 
     def to(self, device: torch.device) -> Scaled:
         """On a device, as a tensor's ``to``."""
-        return Scaled(*(t if t is None else t.to(device) for t in self))  # type: ignore[arg-type]
+        return Scaled(*(t if t is None else t.to(device) for t in self))
 
 
 Operand: TypeAlias = torch.Tensor | Scaled
