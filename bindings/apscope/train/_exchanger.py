@@ -126,8 +126,8 @@ class Exchanger:
         gradients : sequence of float32 tensors, shape (workers, n) each
             One per parameter, all on the CPU or all on one GPU, as `sent` gives them. Not changed.
         out : sequence of contiguous float32 tensors of n elements
-            On the device of the gradients. Receives the scheme's sum over the workers, divided by their number in fp64 and rounded
-            to fp32, or as `divide` says.
+            On the device of the gradients. Receives the scheme's sum over the workers, divided by
+            their number in fp64 and rounded to fp32, or as `divide` says.
         loss, learning_rate, weights : optional
             For schemes that need them.
 
@@ -218,7 +218,7 @@ class Exchanger:
 
 
 def _divided(x: torch.Tensor, divisor: float) -> torch.Tensor:
-    """fp16 quotients: by a number of the tensor's device, as a GPU multiplies by other's inverse."""
+    """fp16 quotients. By a tensor: on a GPU PyTorch multiplies by a number's inverse."""
     halves = x.half()
     return halves.div_(halves.new_full((), divisor))
 
@@ -226,7 +226,7 @@ def _divided(x: torch.Tensor, divisor: float) -> torch.Tensor:
 def _amax_and_nonfinite(gradients: Sequence[torch.Tensor]) -> tuple[list[float], list[int]]:
     """Of every tensor, the largest finite magnitude, and the number of elements not finite."""
     ends = [torch.aminmax(g) if g.numel() else (g.new_zeros(()),) * 2 for g in gradients]
-    sizes = [torch.maximum(-low, high) for low, high in ends]
+    sizes = [torch.maximum(low.abs(), high.abs()) for low, high in ends]
     amax: list[float] = torch.stack(sizes).tolist() if sizes else []
     nonfinite = [0] * len(amax)
     for k, g in enumerate(gradients):

@@ -69,6 +69,7 @@ class Workers:
     gradients : dict of str to float32 tensor, shape (workers, n)
         The workers' gradients after `backward`, by parameter, whose name lacks the parts that
         ``torch.compile`` and checkpointing insert; with a `node`, those of all parts.
+        On a GPU if the model is there and has no `node`.
     skipped : bool
         Whether the scheme dropped the last step (dynamic loss scaling): the optimizer did not step.
 
