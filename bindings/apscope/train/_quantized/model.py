@@ -93,8 +93,8 @@ def quantize_model(
     the kernels of `apscope.cuda` compute them. Sums in fp32 without a stated order are PyTorch's own
     products there and here, so their last bits differ; operands are never rounded to TF32: for a
     convolution it is off during the product, and a program that has asked for it in matrix products
-    gets an error. Computed on the CPU, with a warning once: casts by schemes, ``exact`` sums, and
-    the sums of units whose operands have scales.
+    gets an error. Computed on the CPU, with a warning once: casts by schemes that draw or keep a
+    memory by element, ``exact`` sums, and the sums of units whose operands have scales.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is {type(model).__name__}; it must be a torch.nn.Module")
