@@ -1,9 +1,9 @@
 #!/bin/bash
 # What only a GPU can show, in one command and 7 minutes on 16 processors, without network and
 # without Debian's packages: builds the kernels and the modules; proves every kernel and every step
-# equal to the host, and the package on torch tensors; runs compute-sanitizer on small inputs; times
-# every kernel beside a device copy and a replay of ResNet-18's size beside the CPU. Every part has
-# a time limit and runs whatever became of the others. Writes FOLDER/gpu.json and prints the table
+# equal to the host, and the package on torch tensors; trains there and here; runs compute-sanitizer
+# on small inputs; times every kernel beside a device copy, a replay of ResNet-18's size beside the
+# CPU, and a step of training beside one without quantization. Every part has a time limit and runs whatever became of the others. Writes FOLDER/gpu.json and prints the table
 # of docs/performance.md.
 #
 #   .ci/gpu.sh [--dry-run] [--out FOLDER] [--seconds N]     FOLDER: build/gpu, N: 420
@@ -105,6 +105,10 @@ replay() {
 arrays() {
     PYTHONPATH=$out/site "$PYTHON" tests/cuda/arrays.py --device "$device" --json "$out/arrays.json"
 }
+training() {
+    PYTHONPATH=$out/site "$PYTHON" tests/cuda/training.py --device "$device" \
+        --json "$out/training.json"
+}
 sanitize() {
     if ! command -v compute-sanitizer >/dev/null; then
         echo "compute-sanitizer is not on the PATH"
@@ -118,7 +122,7 @@ racecheck() { sanitize racecheck; }
 all_inputs() {
     "$cuda_test" --only-quantize --no-timings --seconds "$1" --json "$out/all_inputs.json" e4m3fn
 }
-export -f configure build_kernels build_modules proofs kernel_times replay arrays \
+export -f configure build_kernels build_modules proofs kernel_times replay arrays training \
     sanitize memcheck racecheck all_inputs
 
 status=0 start=$EPOCHREALTIME
@@ -166,6 +170,7 @@ part kernel_times 45
 part build_modules 120
 part replay 60
 part arrays 40
+part training 60
 part memcheck 45
 part racecheck 45
 part all_inputs 90 $(($(left) > 75 ? 60 : $(left) - 15))

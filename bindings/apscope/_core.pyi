@@ -492,6 +492,10 @@ class StepExchange:
     """
     def __init__(self, spec: str, names: collections.abc.Sequence[str], roles: collections.abc.Sequence[str], shapes: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]], workers: typing.SupportsInt | typing.SupportsIndex, topology: str, seed: typing.SupportsInt | typing.SupportsIndex, divide: bool) -> None:
         ...
+    def choose(self, number: typing.SupportsInt | typing.SupportsIndex, amax: collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex], nonfinite: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> list:
+        """
+        The reductions of a step from the tensors' statistics; the memory advances.
+        """
     def run(self, number: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex, gradients: list[numpy.typing.NDArray[numpy.float32]], out: list[numpy.typing.NDArray[numpy.float32]], weights: list[numpy.typing.NDArray[numpy.float32]], loss: typing.SupportsFloat | typing.SupportsIndex | None, learning_rate: typing.SupportsFloat | typing.SupportsIndex | None, threads: typing.SupportsInt | typing.SupportsIndex) -> list[bool]:
         """
         Fills `out`; returns whether the scheme dropped each tensor's step.
@@ -502,6 +506,9 @@ class StepExchange:
         """
         The scheme's memory: arrays by name, by scheme and tensor.
         """
+    @property
+    def chooses_from_amax(self) -> bool:
+        ...
     @property
     def needs(self) -> list[str]:
         ...

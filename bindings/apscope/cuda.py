@@ -6,7 +6,8 @@ results are of the same kind: a tensor for a tensor, a `DeviceArray` for the oth
 in the optional module ``apscope._cuda``, which is built with ``-DAPSCOPE_CUDA=ON`` and imported
 when a GPU is used.
 
-`apscope.replay` with ``device="cuda"`` uses a GPU for arrays in the CPU's memory.
+`apscope.replay` with ``device="cuda"`` uses a GPU for arrays in the CPU's memory. `apscope.train`
+trains a model on a GPU there (docs/recipes.md).
 
 The results have the same bits as on the CPU. Not supported on a GPU, and refused with a sentence:
 the caller's random words (``random=``), float64 block formats and matrix products,

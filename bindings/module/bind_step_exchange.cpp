@@ -56,6 +56,31 @@ std::vector<bool> run(StepExchange& exchange, std::int64_t number, std::size_t i
     return exchange.run(step, threads);
 }
 
+// A tensor's reduction as arguments of apscope.cuda's all-reduce: format, projection, format of
+// sums and their rounding, whether they are exact, scale, whether the step is dropped.
+py::tuple to_tuple(const ScaledReduction& r) {
+    const FloatGrid& grid = r.encoder->grid;
+    const Reduction& sums = r.encoder->reduction;
+    return py::make_tuple(grid.format, grid.projection, sums.accumulate,
+                          std::string(to_string(sums.projection.rounding)), sums.exact,
+                          r.decision.scale, r.decision.skipped);
+}
+
+py::list choose(StepExchange& exchange, std::int64_t number, const std::vector<double>& amax,
+                const std::vector<std::uint64_t>& nonfinite) {
+    if (amax.size() != nonfinite.size())
+        throw py::value_error("amax and nonfinite must have one number for each tensor");
+    std::vector<AgreedStatistics> statistics(amax.size());
+    for (std::size_t k = 0; k < amax.size(); ++k) {
+        statistics[k].amax = amax[k];
+        statistics[k].nonfinite = nonfinite[k];
+    }
+    py::list found;
+    for (const ScaledReduction& r : exchange.choose(number, std::move(statistics)))
+        found.append(to_tuple(r));
+    return found;
+}
+
 }  // namespace
 
 void bind_step_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>& made) {
@@ -84,6 +109,9 @@ void bind_step_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSc
              py::arg("out").noconvert(), py::arg("weights").noconvert(), py::arg("loss"),
              py::arg("learning_rate"), py::arg("threads"),
              "Fills `out`; returns whether the scheme dropped each tensor's step.")
+        .def("choose", &choose, py::arg("number"), py::arg("amax"), py::arg("nonfinite"),
+             "The reductions of a step from the tensors' statistics; the memory advances.")
+        .def_property_readonly("chooses_from_amax", &StepExchange::chooses_from_amax)
         .def_property_readonly("needs", [](const StepExchange& e) { return e.needs(); })
         .def(
             "state",

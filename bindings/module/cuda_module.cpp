@@ -133,7 +133,8 @@ void define_arrays(apscope::python::Module& m) {
           [](Address in, std::size_t workers, Address out, std::size_t n, const std::string& format,
              const std::string& topology, const std::optional<std::string>& accumulate,
              const std::optional<std::string>& hop_rounding, bool input_cast,
-             const Projection& projection, std::uint64_t seed, int device, Address stream) {
+             const Projection& projection, std::uint64_t seed, double scale, double divisor,
+             int device, Address stream) {
               const FloatFormat f = format_for(format, projection);
               require_fp32(f, "allreduce");
               AllReduceOptions options;
@@ -147,8 +148,8 @@ void define_arrays(apscope::python::Module& m) {
               options.input_cast = input_cast;
               options.seed = seed;
               const Queue q(device, stream);
-              all_reduce_on_device(at<const float>(in), workers, at<double>(out), n, f, options, {},
-                                   q.stream);
+              all_reduce_on_device(at<const float>(in), workers, at<double>(out), n, f, options,
+                                   {scale, divisor}, q.stream);
           });
     m.def("matmul",
           [](Address a, Address b, Address c, Address out, std::size_t batches, std::size_t rows,

@@ -107,6 +107,45 @@ std::vector<std::string> StepExchange::needs() const {
     return {needed.begin(), needed.end()};
 }
 
+bool StepExchange::chooses_from_amax() const {
+    bool all = topology_.is_plain() && topology_.is_order();
+    for_schemes(scheme_, [&](const Scheme& one) {
+        if (one.is_policy()) return;
+        const SchemeParts& parts = one.parts;
+        all = all && parts.streams() && parts.needs.empty() && !parts.draws() &&
+              !parts.choice.needs_sums && !parts.choice.looks_ahead;
+        if (!all) return;
+        const FloatEncoder& encoder = parts.encoding.float_encoder.value();
+        const bool exact = topology_.kind == Topology::Kind::exact || encoder.reduction.exact;
+        all = !encoder.reduction.gathers() && !encoder.grid.division.of(workers_).any() &&
+              !(exact && workers_ > 1);
+    });
+    return all;
+}
+
+std::vector<ScaledReduction> StepExchange::choose(std::int64_t number,
+                                                  std::vector<AgreedStatistics> statistics) {
+    const FloatEnvironment environment;
+    if (statistics.size() != tensors_.size())
+        throw std::invalid_argument("the number of tensors with statistics is " +
+                                    std::to_string(statistics.size()) + ", not " +
+                                    std::to_string(tensors_.size()));
+    SelectionInput input{1, tensors_.size(), workers_, std::move(statistics), {}, {number}};
+    for (std::size_t k = 0; k < tensors_.size(); ++k) {
+        input.statistics[k].elements = tensors_[k].elements();
+        input.names.push_back(tensors_[k].name);
+    }
+    std::vector<ScaledReduction> found(tensors_.size());
+    for (const ResolvedScheme& scheme :
+         resolve_policies(std::span(&scheme_, 1), known_, std::span(&number, 1))) {
+        const std::vector<Decision> decisions = scheme.choose(input, states_[scheme.name]);
+        for (std::size_t k = 0; k < tensors_.size(); ++k)
+            if (scheme.has_item(k))
+                found[k] = {&scheme.parts().encoding.float_encoder.value(), decisions[k]};
+    }
+    return found;
+}
+
 void StepExchange::check(const StepGradients& step) const {
     const auto refuse = [&](const std::string& what, std::size_t number, std::size_t expected) {
         throw std::invalid_argument(what + " " + std::to_string(number) + ", not " +

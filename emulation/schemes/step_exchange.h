@@ -38,6 +38,13 @@ struct StepGradients {
     std::optional<double> loss, learning_rate;         // unset if not given; a loss may be NaN
 };
 
+// The exchange of a tensor whose elements are only scaled, rounded to a float format and added:
+// all_reduce() of the scaled values.
+struct ScaledReduction {
+    const FloatEncoder* encoder = nullptr;  // of the exchange's scheme
+    Decision decision;
+};
+
 class StepExchange {
 public:
     // divide: sums are divided by the number of workers, in fp64, before they are rounded to fp32.
@@ -50,6 +57,16 @@ public:
     // is then 0. Throws std::invalid_argument if an array does not have the length of its tensor,
     // or if an input is missing.
     std::vector<bool> run(const StepGradients& step, int threads);
+
+    // True if choose() may replace run(): every scheme only scales, rounds and adds, without random
+    // words, with scales from amax and counts, and not exactly unless there is one worker (a
+    // decoded message is added then, not its code).
+    bool chooses_from_amax() const;
+    // The reductions of a step whose gradients are elsewhere, such as in a GPU's memory, one for
+    // each tensor. statistics: amax and number of elements that are not finite. Changes the states
+    // as run() does.
+    std::vector<ScaledReduction> choose(std::int64_t number,
+                                        std::vector<AgreedStatistics> statistics);
 
     const Scheme& scheme() const { return scheme_; }
     std::vector<std::string> needs() const;  // some of weights, loss, learning_rate

@@ -202,8 +202,15 @@ def allreduce(
     accumulate: FloatFormat | None,
     hop_rounding: str | None,
     input_cast: bool,
+    *,
+    scale: float = 1.0,
+    divisor: float = 1.0,
+    narrow: bool = False,
 ) -> Any:
-    """`apscope.allreduce`."""
+    """`apscope.allreduce` of x * scale, the sum divided by the scale and then by the divisor.
+
+    `narrow`: as float32, also for the topology `exact`.
+    """
     view = _floats(x, narrow=True)
     shape = workers_first(view.shape)
     device = _ready(view)
@@ -212,9 +219,13 @@ def allreduce(
         view.address, view.shape[0], address, view.size // view.shape[0], f.name,
         text("topology", topology),
         None if accumulate is None else accumulate.name, hop_rounding, input_cast, _projection(s),
-        s.seed, device, view.stream,
+        s.seed, scale, divisor, device, view.stream,
     )  # fmt: skip
-    return result if topology == "exact" else _narrowed(x, view, device, result, address)
+    return (
+        result
+        if topology == "exact" and not narrow
+        else _narrowed(x, view, device, result, address)
+    )
 
 
 def _narrowed(x: Any, view: DeviceView, device: int, sums: Any, address: int) -> Any:

@@ -13,7 +13,9 @@ from .._arrays.checks import integer
 from .._arrays.draws import Draws
 from .._arrays.inputs import FormatLike, as_format
 from .._arrays.projection import Projection
+from .._arrays.sums import matmul
 from .._core import FloatFormat
+from ._devices import is_supported
 from ._states import check_optimizer, check_state, check_tensors, load_optimizer
 
 #: Stochastic rounding of normal numbers; those below the smallest one go to nearest.
@@ -47,8 +49,10 @@ class LowPrecisionWeights:
     Parameters
     ----------
     optimizer : torch.optim.Optimizer
-        Of fp32 or fp64 parameters on the CPU, which are rounded to the format at once, to nearest.
-        Its own state (momentum) stays as it is.
+        Of fp32 or fp64 parameters on the CPU or a CUDA GPU, where they stay, which are rounded to
+        the format at once, to nearest. Its own state (momentum) stays as it is. On a GPU kahan is
+        for fp32 parameters. Every rounding has the bits of the CPU; the optimizer's arithmetic is
+        PyTorch's.
     format : FloatFormat, str or dtype
     update : {"nearest", "stochastic", "stochastic_normal", "kahan", "residual"}
     only : iterable of torch.nn.Parameter, optional
@@ -90,10 +94,16 @@ class LowPrecisionWeights:
             i for i, p in enumerate(self._parameters) if chosen is None or id(p) in chosen
         ]
         for p in self._kept_parameters():
-            if p.dtype not in (torch.float32, torch.float64) or p.device.type != "cpu":
+            if p.dtype not in (torch.float32, torch.float64) or not is_supported(p):
                 raise TypeError(
                     f"a parameter of {p.dtype} on {p.device} cannot be kept here; give fp32 or "
-                    "fp64 parameters on the CPU"
+                    "fp64 parameters on the CPU or a CUDA GPU"
+                )
+            single = p.dtype == torch.float32 and self.format.fits_fp32
+            if update == "kahan" and p.device.type != "cpu" and not single:
+                raise TypeError(
+                    f"kahan of a parameter of {p.dtype} in {self.format} is not supported on "
+                    f"{p.device}; give fp32 parameters and a format within fp32"
                 )
         self._left: list[torch.Tensor] = []
         with torch.no_grad():
@@ -156,19 +166,26 @@ class LowPrecisionWeights:
             )  # fmt: skip
             return drawn
         if self.update == "kahan":
-
-            def q(function: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-                rounded: torch.Tensor = function(a, b, self.format, overflow="saturate")
-                return rounded
-
-            y = q(subtract, moved - w, self._left[i])
-            total = q(add, w, y)
-            self._left[i] = q(subtract, q(subtract, total, w), y)
+            y = self._sum(moved - w, self._left[i], -1)
+            total = self._sum(y, w, 1)
+            self._left[i] = self._sum(self._sum(total, w, -1), y, -1)
             return total
         p = w.double() + self._left[i] + (moved.double() - w.double())
         rounded = self._rounded(p)
         self._left[i] = p - rounded
         return rounded
+
+    def _sum(self, a: torch.Tensor, b: torch.Tensor, sign: int) -> torch.Tensor:
+        """Q(a + b) or Q(a - b), where b has values of the format."""
+        rounded: torch.Tensor
+        if a.device.type == "cpu":
+            rounded = (add if sign > 0 else subtract)(a, b, self.format, overflow="saturate")
+            return rounded
+        # Products with 1 and -1 are exact, and the first term, b, is a value of the format.
+        signs = torch.tensor([[float(sign)], [1.0]]).to(a.device, non_blocking=True)
+        terms = torch.stack([b.flatten(), a.flatten()], -1)
+        rounded = matmul(terms, signs, self.format, overflow="saturate")
+        return rounded.reshape(a.shape)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next step depends on, except the weights."""
@@ -201,4 +218,7 @@ class LowPrecisionWeights:
         self.check_state(state)
         load_optimizer(self.optimizer, state["optimizer"])
         self.steps = int(state["steps"])
-        self._left = [left.clone() for left in state["left"]]
+        self._left = [
+            left.to(mine.device, copy=True)
+            for left, mine in zip(state["left"], self._left, strict=True)
+        ]

@@ -114,7 +114,9 @@ class DoubleSampledLinear(nn.Linear):
         """The inputs, rounded with call number `call` of the draws."""
         step = (self.high - self.low) / (2**self.bits - 1)
         seed = Draws(self.seed, call).next() if self.stochastic else None
-        codes = to_integers((x.double() - self.low) / step, self.bits, seed)
+        above = x.double() - self.low
+        # By a tensor: PyTorch multiplies by a number's inverse on a GPU.
+        codes = to_integers(above / above.new_full((), step), self.bits, seed)
         return (self.low + step * codes).to(self.weight.dtype)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .. import _core
+from .._arrays import gpu
 from .._arrays.checks import integer, text
+from .._arrays.options import Settings
 from .._schemes.scheme import Scheme, as_scheme
 from .._text import clip
 from .._traces.roles import Roles, given_role, guess_role
+from ..torch._devices import to_cpu
 from ..torch._states import check_state
 
 if TYPE_CHECKING:
@@ -104,7 +108,7 @@ class Exchanger:
         """The gradient that a worker sends; with ``divide="fsdp"`` divided once, in fp16."""
         if self.divide != "fsdp":
             return gradients
-        return gradients.half().div_(self._before).float()
+        return _divided(gradients, self._before).float()
 
     def run(
         self,
@@ -120,10 +124,10 @@ class Exchanger:
         Parameters
         ----------
         gradients : sequence of float32 tensors, shape (workers, n) each
-            One per parameter, on the CPU, as `sent` gives them. Not changed.
+            One per parameter, all on the CPU or all on one GPU, as `sent` gives them. Not changed.
         out : sequence of contiguous float32 tensors of n elements
-            Receives the scheme's sum over the workers, divided by their number in fp64 and rounded
-            to fp32, or as `divide` says.
+            On the device of the gradients. Receives the scheme's sum over the workers, divided by
+            their number in fp64 and rounded to fp32, or as `divide` says.
         loss, learning_rate, weights : optional
             For schemes that need them.
 
@@ -132,20 +136,56 @@ class Exchanger:
         list of bool
             Whether the scheme dropped the step, for each parameter; `out` is 0 there.
         """
-        dropped: list[bool] = self._core.run(
-            self.step,
-            self.step,
-            [g.numpy() for g in gradients],
-            [o.reshape(-1).numpy() for o in out],
-            [w.detach().reshape(-1).numpy() for w in weights] if "weights" in self.needs else [],
-            None if loss is None else float(loss),
-            None if learning_rate is None else float(learning_rate),
-            self.threads,
-        )
+        devices = {g.device for g in gradients}
+        on_gpu = len(devices) == 1 and devices.pop().type == "cuda"
+        if on_gpu and self._core.chooses_from_amax:
+            dropped = self._run_on_gpu(gradients, out)
+        else:
+            what = f"the exchange of the scheme {self.spec}"
+            results = [o if o.device.type == "cpu" else torch.empty(o.shape) for o in out]
+            dropped = self._core.run(
+                self.step,
+                self.step,
+                [to_cpu(g, what).numpy() for g in gradients],
+                [o.reshape(-1).numpy() for o in results],
+                [to_cpu(w.detach(), what).reshape(-1).numpy() for w in weights]
+                if "weights" in self.needs
+                else [],
+                None if loss is None else float(loss),
+                None if learning_rate is None else float(learning_rate),
+                self.threads,
+            )
+            for o, result in zip(out, results, strict=True):
+                if o is not result:
+                    o.copy_(result)
         self.step += 1
         if self.divide == "fsdp":
             for o in out:
-                o.copy_(o.half().div_(self._after))
+                o.copy_(_divided(o, self._after))
+        return dropped
+
+    def _run_on_gpu(
+        self, gradients: Sequence[torch.Tensor], out: Sequence[torch.Tensor]
+    ) -> list[bool]:
+        """The same by an all-reduce's kernel, with the scales that the scheme chooses.
+
+        The scheme gets each tensor's amax, for which the GPU is waited for once.
+        """
+        rows = self._core.choose(self.step, *_amax_and_nonfinite(gradients))
+        dropped = []
+        for g, o, row in zip(gradients, out, rows, strict=True):
+            format, projection, accumulate, hops, exact, scale, skipped = row
+            topology = "exact" if exact else self.topology
+            dropped.append(skipped)
+            if skipped or g.numel() == 0:
+                o.zero_()
+                continue
+            reduced = gpu.allreduce(
+                g, format, _core.parse_topology(topology), Settings(projection, 0, 1), accumulate,
+                hops, True, scale=scale, narrow=True,
+                divisor=float(self.workers) if self.divide is True else 1.0,
+            )  # fmt: skip
+            o.copy_(reduced.reshape(o.shape))
         return dropped
 
     def state_dict(self) -> dict[str, Any]:
@@ -175,6 +215,26 @@ class Exchanger:
         step = integer("step", state["step"], 0, 2**62)
         self._core.set_state(_memory(state["memory"]))
         self.step = step
+
+
+def _divided(x: torch.Tensor, divisor: float) -> torch.Tensor:
+    """fp16 quotients. By a tensor: on a GPU PyTorch multiplies by a number's inverse."""
+    halves = x.half()
+    return halves.div_(halves.new_full((), divisor))
+
+
+def _amax_and_nonfinite(gradients: Sequence[torch.Tensor]) -> tuple[list[float], list[int]]:
+    """Of every tensor, the largest finite magnitude, and the number of elements not finite."""
+    ends = [torch.aminmax(g) if g.numel() else (g.new_zeros(()),) * 2 for g in gradients]
+    sizes = [torch.maximum(low.abs(), high.abs()) for low, high in ends]
+    amax: list[float] = torch.stack(sizes).tolist() if sizes else []
+    nonfinite = [0] * len(amax)
+    for k, g in enumerate(gradients):
+        if not math.isfinite(amax[k]):  # an infinity or NaN, which PyTorch passes on
+            finite = g.isfinite()
+            amax[k] = float(torch.where(finite, g.abs(), g.new_zeros(())).amax())
+            nonfinite[k] = int((~finite).sum())
+    return amax, nonfinite
 
 
 def _memory(memory: Any) -> dict[str, dict[str, Any]]:

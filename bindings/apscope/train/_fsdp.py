@@ -16,6 +16,7 @@ import torch
 import torch.distributed as dist
 
 from .._traces.roles import plain_name
+from ..torch._devices import is_supported
 from ._exchanger import fsdp_factors
 from ._gathering import gathered
 from ._hook import ExchangeState
@@ -131,7 +132,9 @@ class _Group:
         after = self._sharded.factor_after(workers, dtype, op)
         parts = gathered(input_tensor, group, self._sharded.step)
         # By sender, by receiver, element of a shard.
-        all_parts = torch.stack(parts).float().cpu().reshape(workers, workers, -1)
+        stacked = torch.stack(parts).float()
+        all_parts = stacked if is_supported(stacked) else stacked.cpu()
+        all_parts = all_parts.reshape(workers, workers, -1)
         output_tensor.zero_()
         first = 0
         for i, ((name, p), length) in enumerate(
@@ -211,14 +214,17 @@ class _Sharded:
             {name: tuple(waiting[name].parameter.shape) for name in self._names},
             next(iter(waiting.values())).gathered.shape[0],
         )
-        results = {name: torch.empty(waiting[name].parameter.numel()) for name in self._names}
+        results = {
+            name: torch.empty(waiting[name].parameter.numel(), device=waiting[name].gathered.device)
+            for name in self._names
+        }
         dropped = exchanger.run(
             [waiting[name].gathered for name in self._names],
             [results[name] for name in self._names],
             loss=state.loss,
             learning_rate=state.learning_rate,
             weights=[
-                waiting[name].parameter.detach().full_tensor().float().cpu().contiguous()
+                waiting[name].parameter.detach().full_tensor().float().contiguous()
                 for name in self._names
             ]
             if "weights" in exchanger.needs

@@ -13,6 +13,7 @@ import torch
 from .._arrays.casts import quantize
 from .._arrays.checks import integer, number
 from .._arrays.draws import Draws
+from ..torch._devices import is_supported
 from ..torch._states import check_state, check_tensors
 from ._integers import to_integers
 
@@ -60,8 +61,9 @@ class HALP:
 
     Parameters
     ----------
-    parameters : iterable of float32 or float64 tensors on the CPU
-        Changed in place. w~ is kept in their dtype; the rest is computed in fp64, or, with
+    parameters : iterable of float32 or float64 tensors on the CPU or a CUDA GPU
+        Changed in place, and there everything is computed: on a GPU with the CPU's bits, except for
+        PyTorch's gradients and for the last bits of |g|, a sum. w~ is kept in their dtype; the rest is computed in fp64, or, with
         ``bits="fp16"``, in fp32 before each rounding.
     rate : float
         The learning rate.
@@ -133,10 +135,10 @@ class HALP:
         if not self._parameters:
             raise ValueError("parameters is empty; give one or more tensors")
         for p in self._parameters:
-            if p.dtype not in (torch.float32, torch.float64) or p.device.type != "cpu":
+            if p.dtype not in (torch.float32, torch.float64) or not is_supported(p):
                 raise TypeError(
                     f"a parameter of {p.dtype} on {p.device} cannot be trained here; give fp32 or "
-                    "fp64 parameters on the CPU"
+                    "fp64 parameters on the CPU or a CUDA GPU"
                 )
         self.rate, self.mu = _positive("rate", rate), _positive("mu", mu)
         if isinstance(bits, str) and bits != "fp16":
@@ -194,7 +196,8 @@ class HALP:
         self._centre = [p.detach().clone() for p in self._parameters]
         batches = [[g.double() for g in self._gradients(each)[1]] for each in closures]
         self._full = [
-            functools.reduce(torch.add, rows) / len(batches) for rows in zip(*batches, strict=True)
+            _quotient(functools.reduce(torch.add, rows), len(batches))
+            for rows in zip(*batches, strict=True)
         ]
         self._z = [torch.zeros_like(g) for g in self._full]
         self.clipped, self._centred = 0, self.steps
@@ -264,7 +267,7 @@ class HALP:
     def _moved_half(self, i: int, difference: torch.Tensor) -> torch.Tensor:
         """The same in fp16: a product with a setting is rounded to fp32 first, as PyTorch's are."""
         rate, decay, momentum = (
-            torch.tensor(setting, dtype=torch.float32)
+            torch.full((), setting, dtype=torch.float32, device=difference.device)
             for setting in (self.rate, self.decay, self.momentum)
         )
         batch = (self.steps - self._centred) * len(self._parameters) % len(self._full)
@@ -292,10 +295,11 @@ class HALP:
         if self.delta[i] == 0.0:
             return torch.zeros_like(x)
         low, high = -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
+        units = _quotient(x, self.delta[i])
         if self.rounding == "nearest" and seed is not None:
-            integers = (x / self.delta[i] + 0.5).floor()
+            integers = (units + 0.5).floor()
         else:
-            integers = to_integers(x / self.delta[i], self.bits, seed, signed=True)
+            integers = to_integers(units, self.bits, seed, signed=True)
         boxed = integers.clamp(low, high)
         self.clipped += int((integers != boxed).sum())
         return boxed * self.delta[i]
@@ -350,8 +354,17 @@ class HALP:
         self.steps, self.clipped, self._centred = counts
         self.delta = delta
         self._centre, self._full, self._z, self._buffer = (
-            [t.clone() for t in state[name]] for name in ("centre", "full", "z", "buffer")
+            [
+                t.to(self._parameters[i % len(self._parameters)].device, copy=True)
+                for i, t in enumerate(state[name])
+            ]
+            for name in ("centre", "full", "z", "buffer")
         )
+
+
+def _quotient(x: torch.Tensor, divisor: float) -> torch.Tensor:
+    """x / divisor, which on a GPU must be a tensor: PyTorch multiplies by a number's inverse there."""
+    return x / x.new_full((), divisor)
 
 
 def _half(x: torch.Tensor) -> torch.Tensor:

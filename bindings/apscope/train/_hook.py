@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from .._advice.plan import Plan
 from .._schemes.scheme import Scheme, as_scheme
 from .._traces.roles import Roles, plain_name
+from ..torch._devices import is_supported
 from ..torch._states import check_state
 from ._exchanger import STATE, Exchanger
 from ._gathering import gathered
@@ -148,7 +149,8 @@ class ExchangeState:
         try:
             parts = gathered(bucket.buffer(), self.process_group, self._step)
             future: torch.futures.Future[Any] = torch.futures.Future()
-            self._waiting.append((bucket, torch.stack(parts).float().cpu(), future))
+            rows = torch.stack(parts).float()
+            self._waiting.append((bucket, rows if is_supported(rows) else rows.cpu(), future))
             if bucket.is_last():
                 self._exchange()
                 self._waiting = []
@@ -162,13 +164,15 @@ class ExchangeState:
         gradients: dict[str, torch.Tensor] = {}
         results: dict[str, torch.Tensor] = {}
         parameters: dict[str, torch.Tensor] = {}
+        needs_weights = "weights" in exchanger.needs
         outs = []
         for bucket, rows, _ in self._waiting:
-            out, at = torch.empty(rows.shape[1]), 0
+            out, at = torch.empty(rows.shape[1], device=rows.device), 0
             for p in bucket.parameters():
                 name, end = self._names[p], at + p.numel()
                 gradients[name], results[name] = rows[:, at:end], out[at:end]
-                parameters[name] = p.detach().float().cpu().contiguous()
+                if needs_weights:
+                    parameters[name] = p.detach().float().contiguous()
                 at = end
             outs.append(out)
         names = exchanger.names
@@ -177,7 +181,7 @@ class ExchangeState:
             [results[name] for name in names],
             loss=self.loss,
             learning_rate=self.learning_rate,
-            weights=[parameters[name] for name in names],
+            weights=[parameters[name] for name in names] if needs_weights else (),
         )
         self.skipped = all(dropped)
         for (bucket, _, future), out in zip(self._waiting, outs, strict=True):

@@ -12,6 +12,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from .._arrays.checks import integer
 from .._schemes.scheme import Scheme
 from .._traces.roles import Roles, plain_name
+from ..torch._devices import is_supported
 from ..torch._states import check_model, check_optimizer, check_state, load_optimizer
 from ._exchanger import Exchanger
 from ._quantized.registry import is_quantized
@@ -31,7 +32,10 @@ class Workers:
     ----------
     model : torch.nn.Module
         Trained in place. Its parameters may be of any floating dtype and device; gradients are
-        exchanged as fp32 numbers on the CPU.
+        exchanged as fp32 numbers: on a CUDA GPU where they are, if the scheme only scales, rounds
+        without random words and adds (``none``, ``aps``, ``loss_scaling``, ``current_scaling``,
+        ``delayed_scaling``; their hybrids), with the bits of the CPU; otherwise on the CPU, to
+        which they are copied, which a warning says once.
     loss : f(output, targets) -> scalar tensor
         The mean loss over one worker's part.
     optimizer : torch.optim.Optimizer
@@ -65,6 +69,7 @@ class Workers:
     gradients : dict of str to float32 tensor, shape (workers, n)
         The workers' gradients after `backward`, by parameter, whose name lacks the parts that
         ``torch.compile`` and checkpointing insert; with a `node`, those of all parts.
+        On a GPU if the model is there and has no `node`.
     skipped : bool
         Whether the scheme dropped the last step (dynamic loss scaling): the optimizer did not step.
 
@@ -129,7 +134,7 @@ class Workers:
         self.batched = can_batch if batched is None else batched
         self.gradients: dict[str, torch.Tensor] = {}
         self.skipped = False
-        self._loss: float | None = None
+        self._loss: torch.Tensor | None = None
 
     def step(self, inputs: Any, targets: Any) -> torch.Tensor:
         """One step of training: `backward`, `exchange` and `update`.
@@ -163,33 +168,33 @@ class Workers:
         for name, rows in earlier.items():
             self.gradients[name] = rows + self.gradients[name]
         mean = losses.mean()
-        self._loss = float(mean)
+        self._loss = mean
         return mean
 
     def exchange(self) -> None:
         """Exchanges `gradients`, and writes the result into the parameters' ``grad``."""
-        shared = {name: torch.empty(p.numel()) for name, p in self._parameters.items()}
+        rows = [self.gradients[name] for name in self._parameters]
         weights = (
-            [p.detach().float().cpu().contiguous() for p in self._parameters.values()]
+            [p.detach().float().contiguous() for p in self._parameters.values()]
             if "weights" in self.exchanger.needs
             else []
         )
-        rows = [self.gradients[name] for name in shared]
         if self.node:
             rows = [
                 torch.stack([self.node(part) for part in r.reshape(self.workers, -1, r.shape[1])])
                 for r in rows
             ]
+        shared = [torch.empty(r.shape[1], device=r.device) for r in rows]
         dropped = self.exchanger.run(
             [self.exchanger.sent(r) for r in rows],
-            list(shared.values()),
+            shared,
             loss=self._loss,
             learning_rate=self.optimizer.param_groups[0]["lr"],
             weights=weights,
         )
         self.skipped = all(dropped)
-        for name, p in self._parameters.items():
-            p.grad = shared[name].reshape(p.shape).to(device=p.device, dtype=p.dtype)
+        for p, gradient in zip(self._parameters.values(), shared, strict=True):
+            p.grad = gradient.reshape(p.shape).to(device=p.device, dtype=p.dtype)
 
     def update(self) -> None:
         """Steps the optimizer, unless the scheme dropped the step; removes the gradients."""
@@ -300,4 +305,6 @@ class Workers:
                 b.copy_(value)
 
     def _rows(self, stacked: torch.Tensor) -> torch.Tensor:
-        return stacked.detach().reshape(self._count, -1).float().cpu().contiguous()
+        rows = stacked.detach().reshape(self._count, -1).float().contiguous()
+        # The emulated node of CPD computes on the CPU.
+        return rows if is_supported(rows) and not self.node else rows.cpu()

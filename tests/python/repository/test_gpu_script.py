@@ -36,6 +36,11 @@ REPLAY = {
     "cpu_seconds": 4.0, "device_seconds": 0.5,
 }  # fmt: skip
 
+TRAINING = {
+    "device": "cuda", "runs": 57, "wrong": [],
+    "times": [{"job": "recipe mxfp8", "ms": 6.5, "plain_ms": 5.0, "of_plain": 1.3}],
+}  # fmt: skip
+
 # A cmake that "builds" a cuda_test which writes what it would find, and empty modules.
 CMAKE = """
 case " $* " in
@@ -59,6 +64,7 @@ PYTHON = """
 case $1 in
     tests/cuda/replay.py) echo "$REPLAY" >"$OUT/replay.json" ;;
     tests/cuda/arrays.py) echo '{"calls": 1342, "wrong": []}' >"$OUT/arrays.json" ;;
+    tests/cuda/training.py) echo "$TRAINING" >"$OUT/training.json" ;;
     *) exec "$REAL" "$@" ;;
 esac
 """
@@ -99,7 +105,7 @@ def on_a_card(place, *arguments, wrong=0, **environment):
     out = place / "out"
     return out, run(
         place, "--out", str(out), *arguments, folder=folder, TOOLS=str(folder), PROOFS=proofs,
-        TIMES=TIMES, REPLAY=json.dumps(REPLAY), OUT=str(out), REAL=sys.executable,
+        TIMES=TIMES, REPLAY=json.dumps(REPLAY), TRAINING=json.dumps(TRAINING), OUT=str(out), REAL=sys.executable,
         PYTHON=str(folder / "python"), JOBS="1", **environment,
     )  # fmt: skip
 
@@ -132,7 +138,7 @@ def test_every_part_runs_and_the_json_has_its_results(tmp_path):
     found = json.loads((out / "gpu.json").read_text())
     assert [part["name"] for part in found["parts"]] == [
         "build_kernels", "proofs", "kernel_times", "build_modules", "replay", "arrays",
-        "memcheck", "racecheck", "all_inputs",
+        "training", "memcheck", "racecheck", "all_inputs",
     ]  # fmt: skip
     assert {part["how"] for part in found["parts"]} == {"passed"}
     assert (found["gpu"], found["driver"], found["nvcc"]) == ("A Card", "580.1", "Build 13")
@@ -159,7 +165,7 @@ def test_without_the_sources_of_the_modules_the_kernels_are_tried(tmp_path):
     assert done.returncode == 1
     how = {p["name"]: p["how"] for p in json.loads((out / "gpu.json").read_text())["parts"]}
     assert how.pop("build_modules") == "failed"
-    how = {name: word for name, word in how.items() if name not in ("replay", "arrays")}
+    how = {name: word for name, word in how.items() if name not in ("replay", "arrays", "training")}
     assert set(how.values()) == {"passed"}
     assert ".ci/gpu.sh --sources" in (out / "build_kernels.log").read_text()
 
@@ -183,7 +189,7 @@ def sample(**changes):
         "python": "3.12.3", "parts": [{"name": "proofs", "how": "passed"}],
         "proofs": {"proofs": json.loads(PROOFS.replace("WRONG", "0").replace("NAME", ""))},
         "timings": json.loads(TIMES)["timings"], "replay": REPLAY,
-        "arrays": {"calls": 1342, "wrong": []}, **changes,
+        "arrays": {"calls": 1342, "wrong": []}, "training": TRAINING, **changes,
     }  # fmt: skip
 
 
@@ -191,18 +197,19 @@ def test_the_table_of_a_sample():
     lines = gpu.lines_of(sample())
     assert lines[0] == (
         "A Card, driver 580.1, 16 processors, Build 13, 2027-01-02, commit abc1234. 12 proofs "
-        "(3,000 values), 0 of them wrong; 1,342 calls of the package on tensors, 0 differ. Parts "
-        "that did not pass: none."
+        "(3,000 values), 0 of them wrong; 1,342 calls of the package on tensors, 0 differ; 57 runs "
+        "of training and its casts, 0 differ. Parts that did not pass: none."
     )
     assert "| quantize e4m3, ties_to_even | 0.390 | 2750 GB/s | device copy | 1.05 |" in lines
     assert (
         "| matmul 2048^3, fp16, kahan, product exact | 251.700 | 0.0341 10^12 steps a second "
         "| fp32 multiply-adds | 923 |" in lines
     )
+    assert "| recipe mxfp8 | 6.50 | 5.00 | 1.30 |" in lines
     assert lines[-2:] == ["| CPU, 16 processors | 4.00 | 94 |", "| GPU | 0.50 | 748 |"]
     # Every row has as many cells as its header.
     for line in lines:
-        assert line[:1] != "|" or len(re.findall(r"\|", line)) in (6, 4)
+        assert line[:1] != "|" or len(re.findall(r"\|", line)) in (6, 5, 4)
 
 
 def test_the_table_goes_into_the_page_and_a_dry_run_does_not(tmp_path):

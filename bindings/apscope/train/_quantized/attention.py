@@ -38,7 +38,7 @@ def _mask(mask: torch.Tensor | None, shape: tuple[int, ...]) -> torch.Tensor | f
     if mask is None:
         return 0.0
     if mask.dtype == torch.bool:
-        mask = torch.zeros(mask.shape).masked_fill(mask, -math.inf)
+        mask = torch.zeros(mask.shape, device=mask.device).masked_fill(mask, -math.inf)
     if mask.dim() == 3:
         mask = mask.reshape(shape[0], -1, *mask.shape[1:])
     return mask

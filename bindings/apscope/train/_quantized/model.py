@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from ... import cuda
 from ..._arrays.checks import integer
 from ..._text import count_of
+from ...torch._devices import is_supported
 from ...torch._states import check_model, check_optimizer, check_state, load_optimizer
 from ...torch._weights import LowPrecisionWeights
 from .matching import Found, check_matched, kept_in, parts_of, schedule_of, weights_of
@@ -49,7 +51,8 @@ def quantize_model(
     Parameters
     ----------
     model : torch.nn.Module
-        Changed in place; fp32 parameters on the CPU.
+        Changed in place; fp32 parameters, all on the CPU or all on one CUDA GPU, where everything is
+        then computed (`Notes`).
     recipe : Recipe, str, f(name, module, role), or mapping of pattern or first step to one of them
         A preset's name (`recipes`); a function that gives a `Cast` (`Sum` for a role that ends with
         ``.sum``, `Weights` for ``weight_update``), an argument from which one is made, or None;
@@ -79,7 +82,19 @@ def quantize_model(
         operand only, different formats of weights, a model that is quantized already, or a module
         that cannot be.
     TypeError
-        A model, optimizer, recipe or spec of another kind, parameters that are not fp32 on the CPU.
+        A model, optimizer, recipe or spec of another kind, parameters that are not fp32, or not on
+        one device, the CPU or a CUDA GPU.
+    RuntimeError
+        Parameters on a GPU, without the CUDA module. In a step: matrix products in TF32.
+
+    Notes
+    -----
+    On a GPU every cast, also to blocks, and every sum that states its order has the bits of the CPU:
+    the kernels of `apscope.cuda` compute them. Sums in fp32 without a stated order are PyTorch's own
+    products there and here, so their last bits differ; operands are never rounded to TF32: for a
+    convolution it is off during the product, and a program that has asked for it in matrix products
+    gets an error. Computed on the CPU, with a warning once: casts by schemes that draw or keep a
+    memory by element, ``exact`` sums, and the sums of units whose operands have scales.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is {type(model).__name__}; it must be a torch.nn.Module")
@@ -93,13 +108,23 @@ def quantize_model(
     bound = {first: bind(one, model) for first, one in schedule.items()}
     clock = Clock(integer("seed", seed, 0, 2**64 - 1), list(bound))
     parts, others = parts_of(model, list(bound.values()), clock)
+    devices: set[torch.device] = set()
     for name, module, _ in parts:
         for p in module.parameters(recurse=False):
-            if p.dtype != torch.float32 or p.device.type != "cpu":
+            if p.dtype != torch.float32 or not is_supported(p):
                 raise TypeError(
                     f"{name} has a parameter of {p.dtype} on {p.device}; a quantized model must "
-                    "have fp32 parameters on the CPU"
+                    "have fp32 parameters on the CPU or on a CUDA GPU"
                 )
+            devices.add(p.device)
+    if len(devices) > 1:
+        raise TypeError(
+            f"the parameters are on {' and '.join(sorted(map(str, devices)))}; a quantized model "
+            "must have them on one device"
+        )
+    for device in devices:
+        if device.type == "cuda":
+            cuda.require(device.index)
     check_matched(list(bound.values()), parts, model)
     quantized = QuantizedModel(
         model, schedule, parts, clock, list(bound.values()), optimizer, others

@@ -88,7 +88,7 @@ class Observer:
         if self._records():
             tensor = f"{name}.{role}"
             self._roles.setdefault(tensor, str(guess_role(f"{name}.weight", x.shape)))
-            self._operands.setdefault(tensor, []).append(x.detach().clone())
+            self._operands.setdefault(tensor, []).append(x.detach().to("cpu", copy=True))
         if self._observes() or self._clock.dry:
             measured = _measured(cast, x.detach(), y.detach(), axis, matrix)
             key = (self._clock.step, name, role)
@@ -183,31 +183,39 @@ def _plus(a: Any, b: Any) -> Any:
 def _measured(
     cast: Cast, x: torch.Tensor, y: torch.Tensor, axis: int, matrix: tuple[int, int]
 ) -> dict[str, Any]:
-    """Counts and sums of one call, in fp64."""
-    a, b = x.double().numpy(), y.double().numpy()
-    limit, least, largest = _limits(cast, x, axis, matrix)
-    with np.errstate(invalid="ignore", over="ignore"):
-        pair = np.isfinite(a) & np.isfinite(b)
-        e = np.where(pair, b - a, 0.0)
-        a0, b0, size = np.where(pair, a, 0.0), np.where(pair, b, 0.0), np.abs(a)
-        saturated = None if limit is None else int((pair & (size > limit)).sum())
+    """Counts and sums of one call, in fp64, where the operand is."""
+    a, b = x.double(), y.double()
+    limit, *ends = _limits(cast, x, axis, matrix)
+    finite, zero = a.isfinite(), a.new_zeros(())
+    pair = finite & b.isfinite()
+    e = torch.where(pair, b - a, zero)
+    a0, b0 = (torch.where(pair, t, zero) for t in (a, b))
+    counts = {
+        "counted": pair,
+        "nonzero": a != 0,
+        "underflow": (a != 0) & (b == 0),
+        "overflow": finite & ~b.isfinite(),
+        "nan": a.isnan(),
+        "infinite": a.isinf(),
+        **({} if limit is None else {"saturated": pair & (a.abs() > limit)}),
+    }
+    sums = {
+        "sum_error": e,
+        "sum_squared_error": e * e,
+        "sum_squared_reference": a0 * a0,
+        "sum_signed_error": a0.sign() * e,
+        "sum_absolute_reference": a0.abs(),
+        "sum_product": a0 * b0,
+        "sum_squared_result": b0 * b0,
+    }
+    least, largest, *added = _numbers([*ends, *map(_total, (counts | sums).values())])
     element, side = _bits(cast, x, axis)
+    found = dict(zip(counts | sums, added, strict=True))
     return {
-        "count": a.size,
-        "counted": int(pair.sum()),
-        "nonzero": int((a != 0).sum()),
-        "underflow": int(((a != 0) & (b == 0)).sum()),
-        "saturated": saturated,
-        "overflow": int((np.isfinite(a) & ~np.isfinite(b)).sum()),
-        "nan": int(np.isnan(a).sum()),
-        "infinite": int(np.isinf(a).sum()),
-        "sum_error": float(e.sum()),
-        "sum_squared_error": float((e * e).sum()),
-        "sum_squared_reference": float((a0 * a0).sum()),
-        "sum_signed_error": float((np.sign(a0) * e).sum()),
-        "sum_absolute_reference": float(np.abs(a0).sum()),
-        "sum_product": float((a0 * b0).sum()),
-        "sum_squared_result": float((b0 * b0).sum()),
+        "count": a.numel(),
+        "saturated": None,
+        **found,
+        **{name: int(found[name]) for name in counts},
         "wire_bits": element,
         "side_bits": side,
         "scale_least": least,
@@ -215,9 +223,22 @@ def _measured(
     }
 
 
-def _limits(
-    cast: Cast, x: torch.Tensor, axis: int, matrix: tuple[int, int]
-) -> tuple[Any, float, float]:
+def _total(x: torch.Tensor) -> torch.Tensor | float:
+    """The sum in fp64. NumPy's does not depend on the number of threads, as PyTorch's may."""
+    return x.sum(dtype=torch.float64) if x.is_cuda else float(x.numpy().sum(dtype=np.float64))
+
+
+def _numbers(values: list[torch.Tensor | float]) -> list[float]:
+    """As Python's numbers; those of a GPU are fetched together."""
+    there = [v.double() for v in values if isinstance(v, torch.Tensor)]
+    fetched = iter(torch.stack(there).tolist() if there else ())
+    return [next(fetched) if isinstance(v, torch.Tensor) else v for v in values]
+
+
+Limits = tuple[Any, torch.Tensor | float, torch.Tensor | float]
+
+
+def _limits(cast: Cast, x: torch.Tensor, axis: int, matrix: tuple[int, int]) -> Limits:
     """The largest magnitude in every element's block, and the least and largest block scale."""
     if isinstance(cast.format, FloatFormat):
         return float(cast.format.largest), 1.0, 1.0
@@ -226,23 +247,31 @@ def _limits(
     f = cast.format
     if cast.tile is not None:
         block = with_block(f, cast.tile[0] * cast.tile[1])
-        scales: list[float] = []
+        scales: list[torch.Tensor | float] = []
 
         def of_tile(t: torch.Tensor) -> torch.Tensor:
             limit, *ends = _limits(Cast(block), t, -1, (0, 1))
             scales.extend(ends)
-            return torch.from_numpy(np.broadcast_to(limit, t.shape).copy())
+            in_all: torch.Tensor = limit
+            return in_all
 
-        limit = in_tiles(x, cast.tile, matrix, of_tile).numpy()
-        return limit, scales[0], scales[1]
+        return in_tiles(x, cast.tile, matrix, of_tile), scales[0], scales[1]
     coded = encode_blocks(torch.nan_to_num(x), f, axis=axis)
-    scale = np.asarray(decode(np.asarray(coded.scales), f.scale), np.float64)
-    scale = scale / (coded.tensor_scale or 1.0)
-    limit = np.repeat(scale * float(f.element.largest), f.block_size, axis)
-    limit = np.take(limit, np.arange(x.shape[axis]), axis)
-    used = np.add.reduceat(np.abs(x.numpy()), np.arange(0, x.shape[axis], f.block_size), axis) > 0
-    scales_used = scale[used] if used.any() else scale
-    return limit, float(scales_used.min(initial=np.inf)), float(scales_used.max(initial=0.0))
+    scale = decode(coded.scales, f.scale).double()
+    scale = scale / scale.new_full((), coded.tensor_scale or 1.0)
+    limit = (scale * float(f.element.largest)).repeat_interleave(f.block_size, axis)
+    limit = limit.narrow(axis, 0, x.shape[axis])
+    if x.numel() == 0:
+        return limit, np.inf, 0.0
+    size = x.abs().movedim(axis, -1)
+    blocks = torch.nn.functional.pad(size, (0, -size.shape[-1] % f.block_size))
+    used = (blocks.unflatten(-1, (-1, f.block_size)).sum(-1) > 0).movedim(-1, axis)
+    used = used | ~used.any()
+    return (
+        limit,
+        torch.where(used, scale, scale.new_full((), np.inf)).min(),
+        torch.where(used, scale, scale.new_zeros(())).max(),
+    )
 
 
 def _bits(cast: Cast, x: torch.Tensor, axis: int) -> tuple[int, int]:
@@ -251,7 +280,7 @@ def _bits(cast: Cast, x: torch.Tensor, axis: int) -> tuple[int, int]:
     if isinstance(f, FloatFormat):
         return x.numel() * f.storage_bits, 0
     if not isinstance(f, BlockFormat):
-        sent = exchange(f, x.reshape(1, -1).numpy())
+        sent = exchange(f, x.reshape(1, -1).cpu().numpy())
         return int(sent.payload_bits[0]), int(sent.side_bits[0])
     if cast.tile is not None:
         blocks = -(-x.numel() // (cast.tile[0] * cast.tile[1]))

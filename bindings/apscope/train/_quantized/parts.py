@@ -8,6 +8,8 @@ from typing import Any
 import torch
 
 from ..._arrays import sums
+from ...torch._devices import is_supported, to_cpu
+from .fp32_products import fp32_products
 from .products import Convolution, Linear, Matmul, Through
 from .scaled import Operand, add_chains, of_elements, scales_of, values_of
 from .specs import Cast, Sum
@@ -56,21 +58,16 @@ class Adder:
             return self._of_unit(s, a, b, swapped)
         a, b = values_of(a), values_of(b)
         if s is None:
-            return torch.matmul(a, b)
-        result: torch.Tensor = sums.matmul(
-            a.detach(), b.detach(), s.format, product=s.product, **self._options(s, training)
-        )
-        return result
+            with fp32_products(a.device):
+                return torch.matmul(a, b)
+        return _ordered(a, b, s.format, product=s.product, **self._options(s, training))
 
     def _of_unit(self, s: Sum, a: Operand, b: Operand, swapped: bool) -> torch.Tensor:
         first, second = (use.cast for use in self.operands)
         order = s.order_of(second, first) if swapped else s.order_of(first, second)
 
         def product(x: torch.Tensor, y: torch.Tensor, scales: Any = None) -> torch.Tensor:
-            result: torch.Tensor = sums.matmul(
-                x.detach(), y.detach(), s.format, order=order, scales=scales
-            )
-            return result
+            return _ordered(x, y, s.format, order=order, scales=scales)
 
         if s.scaled:
             return of_elements(
@@ -93,8 +90,26 @@ class Adder:
         if s is None:
             return rows.sum(0)
         options = {"order": "sequential"} if s.unit else self._options(s, training)
+        if rows.device.type != "cpu":  # products with 1 are exact, so these are the sum's roundings
+            ones = torch.ones(1, len(rows), device=rows.device)
+            return _ordered(ones, rows, s.format, **options).squeeze(0)
         result: torch.Tensor = sums.sum(rows.detach(), s.format, axis=0, **options)
         return result
+
+
+def _ordered(
+    a: torch.Tensor, b: torch.Tensor, format: Any, *, order: str, scales: Any = None, **options: Any
+) -> torch.Tensor:
+    """`apscope.matmul`, where the operands are; of what a GPU does not do, on the CPU."""
+    device = a.device
+    if device.type != "cpu" and (order == "exact" or scales is not None):
+        what = f"sums of a product with order={order}"
+        a, b = to_cpu(a, what), to_cpu(b, what)
+        scales = scales and tuple(to_cpu(scale, what) for scale in scales)
+    result: torch.Tensor = sums.matmul(
+        a.detach(), b.detach(), format, order=order, scales=scales, **options
+    )
+    return result.to(device)
 
 
 class Part:
@@ -237,10 +252,10 @@ class Part:
 
 
 def _check(x: torch.Tensor) -> None:
-    if x.dtype != torch.float32 or x.device.type != "cpu":
+    if x.dtype != torch.float32 or not is_supported(x):
         raise TypeError(
             f"an operand is a tensor of {x.dtype} on {x.device}; a quantized model computes in "
-            "float32 on the CPU, whatever the formats: leave out autocast and half()"
+            "float32, on the CPU or a CUDA GPU, whatever the formats: leave out autocast and half()"
         )
     if torch._C._are_functorch_transforms_active():
         raise NotImplementedError(

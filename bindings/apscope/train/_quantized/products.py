@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.functional import conv2d, pad, unfold
 
+from .fp32_products import fp32_products
 from .scaled import save, saved, values_of
 
 if TYPE_CHECKING:
@@ -206,7 +207,8 @@ def _forward(
 ) -> torch.Tensor:
     stride, padding, dilation, groups = place
     if adder.plain:
-        return conv2d(x, w, None, stride, padding, dilation, groups)
+        with fp32_products(x.device):
+            return conv2d(x, w, None, stride, padding, dilation, groups)
     kernel = (w.shape[2], w.shape[3])
     size = [
         (x.shape[2 + i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) // stride[i] + 1
@@ -256,9 +258,10 @@ def _plain_gradients(
 ) -> Any:
     """PyTorch's own gradients of image, kernel and bias."""
     stride, padding, dilation, groups = place
-    return torch.ops.aten.convolution_backward(
-        g, x, w, None, stride, padding, dilation, False, [0, 0], groups, needs
-    )
+    with fp32_products(g.device):
+        return torch.ops.aten.convolution_backward(
+            g, x, w, None, stride, padding, dilation, False, [0, 0], groups, needs
+        )
 
 
 class Through(torch.autograd.Function):

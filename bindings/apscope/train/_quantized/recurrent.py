@@ -65,7 +65,7 @@ def _forward(
     x = x.unsqueeze(1) if alone else x.transpose(0, 1) if swapped else x
     lines = _suffixes(m)
     if hx is None:
-        zeros = torch.zeros(sum(map(len, lines)), x.shape[1], m.hidden_size)
+        zeros = x.new_zeros(sum(map(len, lines)), x.shape[1], m.hidden_size)
         hidden, cells = zeros, zeros
     else:
         hidden, cells = (t.unsqueeze(1) for t in hx) if alone else hx

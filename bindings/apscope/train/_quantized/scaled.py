@@ -28,15 +28,16 @@ from ..._core import BlockFormat, FloatFormat
 from ..._schemes.exchange import exchange
 from ..._schemes.scheme import Scheme
 
-ONE = torch.ones(())
-
 
 class Scaled(NamedTuple):
-    """Elements, values of their format; the scale of each, None if all are 1; a divisor of all."""
+    """Elements, values of their format; the scale of each, None if all are 1; a divisor of all.
+
+    All are on one device: a GPU divides by a number of the CPU as by its inverse.
+    """
 
     elements: torch.Tensor
-    scales: torch.Tensor | None = None
-    divisor: torch.Tensor = ONE
+    scales: torch.Tensor | None
+    divisor: torch.Tensor
 
     @property
     def values(self) -> torch.Tensor:
@@ -69,6 +70,10 @@ class Scaled(NamedTuple):
         """In another shape, as a tensor's ``reshape``."""
         return self.map(lambda t: t.reshape(*shape))
 
+    def to(self, device: torch.device) -> Scaled:
+        """On a device, as a tensor's ``to``."""
+        return Scaled(*(t if t is None else t.to(device) for t in self))
+
 
 Operand: TypeAlias = torch.Tensor | Scaled
 
@@ -81,10 +86,10 @@ def values_of(operand: Operand) -> torch.Tensor:
 def scaled_blocks(x: torch.Tensor, format: BlockFormat, axis: int = -1, **how: Any) -> Scaled:
     """What `quantize_blocks` gives, apart."""
     encoded = encode_blocks(x, format, axis=axis, **how)
-    ones = encode(torch.ones(x.shape), format.element)
+    ones = encode(torch.ones(x.shape, device=x.device), format.element)
     one = 1.0 if format.tensor_scale else None
     scales = decode_blocks(ones, encoded.scales, format, axis=axis, tensor_scale=one)
-    divisor = torch.tensor(encoded.tensor_scale or 1.0)
+    divisor = x.new_full((), encoded.tensor_scale or 1.0)
     return Scaled(decode(encoded.codes, format.element), scales, divisor)
 
 
@@ -95,7 +100,7 @@ def scaled_message(
     element: FloatFormat,
     before: Mapping[str, Any],
 ) -> Scaled:
-    """What a scheme decoded of x, `sent`, apart; both have one dimension.
+    """What a scheme decoded of x, `sent`, apart; both have one dimension, on the CPU.
 
     `before` is the state of its `Exchanger` before that exchange.
 
@@ -126,10 +131,10 @@ def _divisor(
     fp32 number nearest to element / decoded is the scale.
     """
     if sent.size == 0:
-        return ONE
+        return torch.ones(())
     shown, *_ = _largest(sent)
     if sent[shown] == 0 or not np.isfinite(sent[shown]):
-        return ONE
+        return torch.ones(())
     kept = [shown, *_largest(x)]
     state = {name: row.numpy() for rows in before["memory"].values() for name, row in rows.items()}
     try:
@@ -156,7 +161,9 @@ def _largest(x: np.ndarray) -> list[int]:
 
 def as_scaled(operand: Operand) -> Scaled:
     """An operand of either kind, apart; the scales of a plain one are 1."""
-    return operand if isinstance(operand, Scaled) else Scaled(operand)
+    if isinstance(operand, Scaled):
+        return operand
+    return Scaled(operand, None, operand.new_ones(()))
 
 
 def save(ctx: Any, *operands: Operand) -> None:
@@ -229,7 +236,7 @@ def scales_of(
     of_a, of_b = (torch.ones_like(o.elements) if o.scales is None else o.scales for o in (a, b))
     k = of_a.shape[-1]
     rows, columns = of_a[..., ::terms], of_b[..., ::terms, :]
-    firsts = torch.arange(k) // terms
+    firsts = torch.arange(k, device=of_a.device) // terms
     pairs = (of_a, rows[..., firsts]), (of_b.mT, columns[..., firsts, :].mT)
     differ = torch.stack(
         [((x != y) & ~(x.isnan() & y.isnan())).flatten(0, -2).any(0) for x, y in pairs]

@@ -20,27 +20,35 @@ class Scaler:
 
     def __init__(self, rule: LossScale | None) -> None:
         self.rule = rule
-        self._dynamic = None
+        self.scale = 1.0 if rule is None else rule.initial  #: Of the next step.
+        self._dynamic: torch.amp.GradScaler | None = None
         if rule is not None and rule.dynamic:
-            first = max(rule.initial, rule.least(0))
-            self._dynamic = torch.amp.GradScaler(
-                "cpu", init_scale=first, growth_interval=rule.interval
-            )
-            self._dynamic.scale(torch.zeros(()))  # makes its state
-        self._constant = 1.0 if rule is None else rule.initial
+            self.scale = max(rule.initial, rule.least(0))
+            self._begin(rule, torch.device("cpu"))
 
-    @property
-    def scale(self) -> float:
-        """The scale of the next step."""
-        return self._constant if self._dynamic is None else float(self._dynamic.get_scale())
+    def _begin(self, rule: LossScale, device: torch.device) -> None:
+        """Makes the state, or moves it, to the device of the gradients.
+
+        PyTorch would copy from a GPU to a scale on the CPU without waiting.
+        """
+        before, self._device = self._dynamic, device
+        self._dynamic = torch.amp.GradScaler(  # "cpu": this asks for no GPU
+            "cpu", init_scale=self.scale, growth_interval=rule.interval
+        )
+        if before is not None:
+            self._dynamic.load_state_dict(before.state_dict())
+        self._dynamic.scale(torch.zeros((), device=device))  # makes its state
+        self.scale = float(self._dynamic.get_scale())
 
     def scaled(self, loss: torch.Tensor) -> torch.Tensor:
         """The loss times the scale."""
         if self.rule is None:
             return loss
-        result: torch.Tensor = (
-            loss * self._constant if self._dynamic is None else self._dynamic.scale(loss)
-        )
+        if self._dynamic is None:
+            return loss * self.scale
+        if loss.device != self._device:
+            self._begin(self.rule, loss.device)
+        result: torch.Tensor = self._dynamic.scale(loss)
         return result
 
     def step(self, optimizer: Any, number: int) -> bool:
@@ -53,16 +61,18 @@ class Scaler:
             if self.rule is not None:
                 for p in (p for group in optimizer.param_groups for p in group["params"]):
                     if p.grad is not None:
-                        p.grad.mul_(1.0 / self._constant)
+                        p.grad.mul_(1.0 / self.scale)
             optimizer.step()
             return True
         before = self.scale
         self._dynamic.step(optimizer)
         self._dynamic.update()
+        self.scale = float(self._dynamic.get_scale())
         stepped = self.scale >= before
         assert self.rule is not None
         if self.scale < self.rule.least(number):
             self._dynamic.update(self.rule.least(number))
+            self.scale = float(self._dynamic.get_scale())
         return stepped
 
     def state_dict(self) -> dict[str, Any]:
@@ -79,6 +89,7 @@ class Scaler:
         """Continues from another's state."""
         if self._dynamic is not None:
             self._dynamic.load_state_dict(dict(state))
+            self.scale = float(self._dynamic.get_scale())
 
     def __str__(self) -> str:
         return "none" if self.rule is None else str(self.rule)

@@ -14,6 +14,7 @@ from .scaled import Scaled
 HADAMARD = 16
 #: The signs before it, from Transformer Engine's reference.
 SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
+_SIGNS = torch.tensor(SIGNS, dtype=torch.float32)
 
 
 def hadamard(x: torch.Tensor, axis: int) -> torch.Tensor:
@@ -25,7 +26,7 @@ def hadamard(x: torch.Tensor, axis: int) -> torch.Tensor:
     x = x.movedim(axis, -1)
     x = torch.nn.functional.pad(x, (0, -x.shape[-1] % HADAMARD))
     shape = x.shape
-    x = x.reshape(-1, HADAMARD) * torch.tensor(SIGNS, dtype=x.dtype)
+    x = x.reshape(-1, HADAMARD) * _SIGNS.to(x.device, non_blocking=True)
     distance = 1
     while distance < HADAMARD:
         a, b = x.reshape(-1, HADAMARD // (2 * distance), 2, distance).unbind(2)

@@ -16,6 +16,7 @@ from ..._arrays.blocks import quantize_blocks
 from ..._arrays.casts import quantize
 from ..._core import stream_seed
 from ..._text import count_of
+from ...torch._devices import to_cpu
 from ...torch._states import check_state
 from ...torch._weights import STOCHASTIC_NORMAL, stochastic_normal
 from .._exchanger import STATE, Exchanger
@@ -141,10 +142,12 @@ class Use:
         """The scheme's decoded result, with one worker, of the tensor with the sum's axis last."""
         moved = x.movedim(axis, -1)
         row = moved.reshape(1, -1).contiguous()
+        if self.apart:
+            row = to_cpu(row, f"elements and scales, apart, of the scheme {cast.format}")
         memory = self._memory_of(cast, row.shape[1])
         moves = training and not self.clock.dry
         before = {} if moves and not self.apart else memory.state_dict()
-        out = torch.empty(row.shape[1])
+        out = torch.empty(row.shape[1], device=row.device)
         memory.run([row], [out])
         if not moves:
             memory.load_state_dict(before)
@@ -155,7 +158,8 @@ class Use:
         if not self.apart:
             return placed(out)
         try:
-            return scaled_message(row[0], out, cast.format, cast.elements, before).map(placed)
+            made = scaled_message(row[0], out, cast.format, cast.elements, before)
+            return made.to(x.device).map(placed)
         except ValueError as error:
             raise ValueError(f"{self.name}, {self.role}: {error}") from None
 

@@ -1,0 +1,372 @@
+"""Training where the model lives: on a GPU that only seems to be one (tests/python/on_device.py),
+with the host's functions as kernels, so that losses and parameters are those of the CPU, bit for bit."""
+
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+
+from apscope.torch import LowPrecisionWeights  # noqa: E402
+from apscope.torch._devices import _warn  # noqa: E402
+from apscope.train import (  # noqa: E402
+    HALP,
+    Cast,
+    ExchangeState,
+    LossScale,
+    Recipe,
+    Sum,
+    Workers,
+    _hook,
+    exchange_hook,
+    quantize_model,
+    recipes,
+)
+from apscope.train._exchanger import Exchanger  # noqa: E402
+from apscope.train._quantized.fp32_products import fp32_products  # noqa: E402
+from tests.python.on_device import CUDA, on_device, seeming_gpu, values  # noqa: E402
+from tests.python.train.quantized_cases import EVERYTHING, FP8, batch, net, quantized_of  # noqa: E402
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    with seeming_gpu(monkeypatch) as moved:
+        yield moved
+
+
+def same(a, b):
+    """Whether nests of tensors and numbers are equal, bit by bit."""
+    left, right = (torch.utils._pytree.tree_flatten(values(x)) for x in (a, b))
+    assert left[1] == right[1]
+    for x, y in zip(left[0], right[0], strict=True):
+        if isinstance(x, torch.Tensor):
+            assert x.dtype == y.dtype
+            assert x.contiguous().numpy().tobytes() == y.contiguous().numpy().tobytes()
+        else:
+            assert x == y or (x != x and y != y)
+
+
+def trained(quantized, batches):
+    losses = []
+    for x, y in batches:
+        loss = F.cross_entropy(quantized.model(x), y)
+        losses.append(loss.detach())
+        quantized.step(loss)
+    return [losses, quantized.state_dict()]
+
+
+RECIPES = {**recipes(), **EVERYTHING}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_trains_there_as_on_the_cpu(name, gpu):
+    batches = [batch(step, 8) for step in range(4)]
+    expected = trained(quantized_of(net(), RECIPES[name], seed=3), batches)
+    moved = [(on_device(x), on_device(y)) for x, y in batches]
+    quantized = quantized_of(on_device(net()), RECIPES[name], seed=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = trained(quantized, moved)
+    assert found[0][0].device == CUDA and next(quantized.model.parameters()).device == CUDA
+    same(found, expected)
+
+
+def test_the_seeming_gpu_refuses_what_cuda_refuses(gpu):
+    x = on_device(torch.ones(3))
+    with pytest.raises(RuntimeError, match="same device"):
+        _ = x + torch.ones(3)
+    with pytest.raises(TypeError, match="cuda:0"):
+        x.numpy()
+    assert not gpu
+    assert float(x.sum()) == 3 and bool((x.cpu() == torch.ones(3).to(CUDA).cpu()).all())
+    assert gpu == {"numbers": 1, "to the CPU": 2, "to the GPU": 1}
+    # CUDA's quotient by a number is a product with its fp32 inverse.
+    assert float((on_device(torch.tensor(5.0)) / 49.0).cpu()) != float(torch.tensor(5.0) / 49.0)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "expected"),
+    [
+        ("mxfp8", {}),
+        ("nvfp4", {}),
+        ("deepseek", {}),
+        (Recipe(input=Cast("e4m3", rounding="stochastic"), accumulate="bf16"), {}),
+        # A scheme's scale comes from the amax: of three operands of two layers.
+        ("te_delayed", {"numbers": 6}),
+        # Of a dynamic loss scale: whether a gradient is not finite, and the next scale.
+        (Recipe(input="e4m3", loss_scale=LossScale()), {"numbers": 2}),
+    ],
+)
+def test_a_step_neither_copies_nor_waits(recipe, expected, gpu):
+    quantized = quantized_of(on_device(net()), recipe)
+    x, y = (on_device(t) for t in batch(0))
+    quantized.step(F.cross_entropy(quantized.model(x), y))
+    gpu.clear()
+    quantized.step(F.cross_entropy(quantized.model(x), y))
+    assert gpu == expected
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        (Recipe(input="qsgd"), "the exchange of the scheme qsgd.*"),
+        (
+            Recipe(input="current_scaling:e4m3fn", weight="e4m3fn", accumulate="h100:fp8"),
+            "elements and scales, apart, of the scheme current_scaling:e4m3fn",
+        ),
+        (Recipe(input="e4m3", accumulate=Sum("bf16", order="exact")), "order=exact"),
+        (Recipe(input="nvfp4", weight="nvfp4", accumulate="b200:nvfp4"), "order=unit:b200:nvfp4"),
+    ],
+)
+def test_what_a_gpu_does_not_compute_is_said_once(recipe, words, gpu):
+    _warn.cache_clear()
+    model = on_device(nn.Sequential(nn.Linear(32, 4)))
+    quantize_model(model, recipe, say=None)
+    with pytest.warns(UserWarning, match=f"{words}.* on the CPU") as warned:
+        model(on_device(torch.ones(2, 32))).sum()
+    assert len({str(w.message) for w in warned}) == len(warned)
+    model(on_device(torch.ones(2, 32)))
+
+
+class Mixed(nn.Module):
+    """Embedding, attention, LSTM, norms and a convolution over tokens."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(5)
+        self.embedding = nn.Embedding(11, 16)
+        self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+        self.norm, self.lstm = nn.LayerNorm(16), nn.LSTM(16, 8, batch_first=True)
+        self.grouped, self.out = nn.Conv2d(2, 4, 3, padding=1, groups=2), nn.Linear(4 * 6 * 4, 10)
+
+    def forward(self, tokens):
+        x = self.embedding(tokens)
+        mask = torch.ones(6, 6, dtype=torch.bool, device=tokens.device).triu(1)
+        y, _ = self.attention(self.norm(x), x, x, attn_mask=mask, need_weights=False)
+        y, _ = self.lstm(y)
+        y = self.grouped(y.reshape(len(y), 6, 2, 4).transpose(1, 2))
+        return self.out(y.flatten(1))
+
+
+@pytest.mark.parametrize("accumulate", [None, "h100:fp8,promote=32", Sum("bf16", order="pairwise")])
+def test_every_kind_of_layer(accumulate, gpu):
+    recipe = Recipe(
+        input=Cast("e4m3fn"), weight="e4m3fn", grad_output=Cast("e5m2", rounding="stochastic"),
+        accumulate=accumulate, also=("LayerNorm", "Embedding"),
+    )  # fmt: skip
+    g = torch.Generator().manual_seed(0)
+    batches = [
+        (torch.randint(0, 11, (4, 6), generator=g), torch.randint(0, 10, (4,), generator=g))
+        for _ in range(3)
+    ]
+    expected = trained(quantized_of(Mixed(), recipe), batches)
+    moved = [(on_device(x), on_device(y)) for x, y in batches]
+    same(trained(quantized_of(on_device(Mixed()), recipe), moved), expected)
+
+
+@pytest.mark.parametrize("name", ["nvfp4", "te_blockwise", FP8, "te_delayed"])
+def test_statistics_and_records_are_those_of_the_cpu(name, gpu, tmp_path):
+    tables, traces = [], []
+    for place in ("cpu", "gpu"):
+        put = on_device if place == "gpu" else torch.clone
+        quantized = quantized_of(net() if place == "cpu" else on_device(net()), name)
+        quantized.observe()
+        with warnings.catch_warnings(), quantized.record(tmp_path / place):
+            warnings.simplefilter("ignore")
+            for step in range(2):
+                x, y = (put(t) for t in batch(step))
+                quantized.step(F.cross_entropy(quantized.model(x), y))
+        tables.append(quantized.statistics)
+        traces.append([f.read_bytes() for f in sorted((tmp_path / place).rglob("*.bin"))])
+    for column in tables[0]:
+        if tables[0][column].dtype.kind == "f":  # sums are added in another order
+            np.testing.assert_allclose(tables[1][column], tables[0][column], rtol=1e-12)
+        else:
+            assert list(tables[1][column]) == list(tables[0][column])
+    assert traces[0] == traces[1]
+
+
+@pytest.mark.parametrize(
+    "update", ["nearest", "stochastic", "stochastic_normal", "kahan", "residual"]
+)
+@pytest.mark.parametrize("format", ["bf16", "e4m3"])
+def test_weights_kept_in_a_format(update, format, gpu):
+    states = []
+    for put in (torch.clone, on_device):
+        g = torch.Generator().manual_seed(0)
+        weights = [nn.Parameter(put(torch.randn(n, generator=g))) for n in (5, 64)]
+        kept = LowPrecisionWeights(
+            torch.optim.SGD(weights, lr=2.0**-5, momentum=0.875), format, update=update, seed=2
+        )
+        gpu.clear()
+        for step in range(6):
+            for w in weights:
+                w.grad = put(torch.randn(w.shape, generator=g))
+            kept.step()
+            if step == 2:  # a state from the CPU goes to the parameters' device
+                kept.load_state_dict(values(kept.state_dict()))
+        states.append([list(weights), kept.state_dict()])
+    same(*states)
+    assert gpu["numbers"] == 0
+    with pytest.raises(TypeError, match="kahan of a parameter of torch.float64"):
+        LowPrecisionWeights(
+            torch.optim.SGD([on_device(torch.ones(2).double())]), "bf16", update="kahan"
+        )
+
+
+def test_parameters_must_be_on_one_device(gpu):
+    model = nn.Sequential(nn.Linear(4, 4), on_device(nn.Linear(4, 4)))
+    with pytest.raises(TypeError, match="are on cpu and cuda:0; .* on one device"):
+        quantize_model(model, "mxfp8", say=None)
+    with pytest.raises(TypeError, match="fp32 parameters on the CPU or on a CUDA GPU"):
+        quantize_model(nn.Linear(4, 4, device="meta"), "mxfp8", say=None)
+
+
+def test_products_are_never_in_tf32_nor_in_half_precision():
+    cudnn = torch.backends.cudnn.conv
+    before = cudnn.fp32_precision
+    with fp32_products(CUDA):
+        assert cudnn.fp32_precision == "ieee"
+    assert cudnn.fp32_precision == before
+    torch.set_float32_matmul_precision("high")
+    try:
+        with pytest.raises(RuntimeError, match="on a GPU are in tf32"), fp32_products(CUDA):
+            pass
+        with fp32_products(torch.device("cpu")):
+            pass
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    model = quantized_of(nn.Linear(8, 4), "mxfp8").model
+    x = torch.randn(2, 8)
+    expected = model(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        same(model(x), expected)
+
+
+# Exchanges ----------------------------------------------------------------------------------
+
+#: Schemes, and whether a GPU computes their exchange.
+EXCHANGES = {
+    "none:e5m2": True,
+    "aps:e4m3": True,
+    "aps:e4m3,unit=model,frozen=2": True,
+    "aps:e5m2,accumulate=fp32,hop_rounding=toward_zero": True,
+    "current_scaling:e4m3fn,nonfinite=one": True,
+    "delayed_scaling:e5m2,history=2": True,
+    "loss_scaling:fp16,scale=1000": True,
+    "hybrid(last=none:fp16;else=aps:e4m3)": True,
+    "hybrid(steps:0:2=none:bf16;else=error_feedback(sign))": False,
+    "aps:e4m3,rounding=stochastic": False,
+    "aps:e4m3,accumulate=exact": False,
+    "none:fp16,divide=before": False,
+    "dynamic_loss_scaling:fp16": False,
+    "mx:mxfp8_e4m3": False,
+}
+AFTER_THE_SUM = ("accumulate=exact", "divide=before")
+
+
+def gradients_of(step, workers):
+    g = torch.Generator().manual_seed(step)
+    large = torch.randn(workers, 300, generator=g) * 10.0 ** torch.randint(
+        -44, 30, (workers, 300), generator=g
+    )
+    special = torch.randn(workers, 7, generator=g) * 1e-3
+    if step == 2:
+        special[0, :3] = torch.tensor([float("inf"), float("nan"), -float("inf")])
+    return [large, special, torch.zeros(workers, 4), torch.empty(workers, 0)]
+
+
+@pytest.mark.parametrize("spec", EXCHANGES)
+@pytest.mark.parametrize(
+    ("workers", "topology", "divide"),
+    [(1, "exact", True), (4, "ring", True), (6, "sequential+kahan", "fsdp"), (5, "tree", False)],
+)
+def test_an_exchange_has_the_bits_of_the_cpu(spec, workers, topology, divide, gpu):
+    states = []
+    for put in (torch.clone, on_device):
+        shapes = {f"layer.{k}.weight": g.shape[1:] for k, g in enumerate(gradients_of(0, workers))}
+        exchanger = Exchanger(spec, shapes, workers=workers, topology=topology, divide=divide)
+        results = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for step in range(4):
+                rows = [put(g) for g in gradients_of(step, workers)]
+                out = [put(torch.ones(g.shape[1])) for g in rows]
+                gpu.clear()
+                sent = [exchanger.sent(g) for g in rows]
+                results += [exchanger.run(sent, out, loss=1.0, learning_rate=0.1), out]
+        states.append([results, exchanger.state_dict()])
+    # With one worker there is nothing to add exactly, nor to divide.
+    there = EXCHANGES[spec] or (workers == 1 and spec.partition(",")[2] in AFTER_THE_SUM)
+    assert gpu["to the CPU"] == (0 if there else 4)
+    # The amax of all tensors; more of one that is not finite, in fp16 here.
+    assert gpu["numbers"] == (0 if not there else 3 if divide == "fsdp" else 1)
+    same(*states)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+@pytest.mark.parametrize("spec", ["aps:e4m3", "error_feedback(sign)", "qsgd"])
+def test_workers_train_there(spec, batched, gpu):
+    states = []
+    for put in (torch.clone, on_device):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 3))
+        if put is on_device:
+            on_device(model)
+        workers = Workers(
+            model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+            workers=4, exchange=spec, batched=batched,
+        )  # fmt: skip
+        g, losses = torch.Generator().manual_seed(1), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(3):
+                x = put(torch.randn(8, 12, generator=g))
+                y = put(torch.randint(0, 3, (8,), generator=g))
+                losses.append(workers.step(x, y))
+        states.append([losses, workers.state_dict(), workers.gradients])
+    same(*states)
+    assert all(rows.is_cuda for rows in workers.gradients.values())
+
+
+def test_the_hook_of_ddp_leaves_buckets_where_they_are(gpu, monkeypatch):
+    results = []
+    monkeypatch.setattr(_hook, "gathered", lambda mine, *_: [mine, mine * 2, mine * 4])
+    monkeypatch.setattr(_hook.dist, "get_world_size", lambda _: 3)
+    for put in (torch.clone, on_device):
+        torch.manual_seed(0)
+        model = nn.Linear(6, 2) if put is torch.clone else on_device(nn.Linear(6, 2))
+        state = ExchangeState(None, "aps:e4m3", module=SimpleNamespace(module=model))
+        g = torch.Generator().manual_seed(1)
+        gpu.clear()
+        for _ in range(2):
+            buffer = put(torch.randn(14, generator=g))
+            bucket = SimpleNamespace(
+                buffer=lambda b=buffer: b, is_last=lambda: True,
+                parameters=lambda m=model: list(m.parameters()),
+            )  # fmt: skip
+            results.append(exchange_hook(state, bucket).value())
+    assert gpu == {"numbers": 2}
+    same(results[2:], results[:2])
+
+
+@pytest.mark.parametrize("options", [{}, {"bits": "fp16", "momentum": 0.9}, {"delta": 0.037}])
+def test_halp_steps_there(options, gpu):
+    states = []
+    for put in (torch.clone, on_device):
+        g = torch.Generator().manual_seed(0)
+        rows = put(torch.randn(8, 5, generator=g))
+        w = put(torch.randn(5, generator=g)).requires_grad_()
+        halp = HALP([w], 0.07, mu=0.4, seed=3, **options)
+        for _ in range(2):
+            halp.centre(lambda w=w, rows=rows: (rows @ w).square().mean())
+            for i in range(8):
+                halp.step(lambda w=w, row=rows[i]: (row @ w).square())
+        halp.load_state_dict(values(halp.state_dict()))
+        states.append([w, halp.state_dict()])
+    same(*states)
+    assert halp.state_dict()["z"][0].is_cuda
