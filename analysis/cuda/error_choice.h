@@ -14,7 +14,7 @@ inline FloatScale make_float_scale(const FloatFormat& format, const Projection& 
             format.largest()};
 }
 
-// True if the moments of this rounding's draws are added up, so partial sums need space for them.
+// True if the moments of this rounding's draws are added up.
 inline bool has_moments(const Projection& projection) {
     return is_stochastic(projection.rounding) &&
            projection.rounding != RoundingMode::stochastic_exact;
@@ -25,20 +25,23 @@ inline bool has_moments(const Projection& projection) {
 template <class F>
 void with_error_step(const float* in, float* out, std::size_t n, const FloatFormat& format,
                      const Projection& projection, double scale, std::uint64_t seed,
-                     const RandomStream* stream, const ErrorPartials& partials, F&& f) {
+                     const RandomStream* stream, ErrorBlock* blocks, F&& f) {
     validate(projection, format);
     require_fp32(format, "an array of fp32 numbers");
     const FloatScale float_scale = make_float_scale(format, projection, scale);
     int exponent = 0;
     const double inverse = std::frexp(scale, &exponent) == 0.5 ? 1.0 / scale : 0.0;
     const bool draws = has_moments(projection);
+    const NarrowLimits limits = NarrowLimits::of(float_scale);
     const auto call = [&]<class Rounding>(const Rounding& rounding) {
+        const auto with = [&]<bool Draws>() {
+            f(ErrorBlockStep<Rounding, Draws>{in, out, n, rounding, float_scale, inverse, limits,
+                                              blocks});
+        };
         if constexpr (!std::is_same_v<Rounding, AdditionRounding>) {
-            if (draws)
-                return f(ErrorLaneStep<Rounding, true>{in, out, n, rounding, float_scale, inverse,
-                                                       partials});
+            if (draws) return with.template operator()<true>();
         }
-        f(ErrorLaneStep<Rounding, false>{in, out, n, rounding, float_scale, inverse, partials});
+        with.template operator()<false>();
     };
     if (scale == 1.0 && stream == nullptr) {
         return with_rounding<float>(
@@ -50,27 +53,21 @@ void with_error_step(const float* in, float* out, std::size_t n, const FloatForm
                                                     : array_stream(seed, projection.drawn_bits())});
 }
 
-inline ErrorStatistics error_statistics_of(std::size_t n, const double* sums,
-                                           const std::uint64_t* counts, double max_ulp,
-                                           const double* moments) {
+inline ErrorStatistics error_statistics_of(std::size_t n, const ErrorTotalStep::Totals& total) {
     using C = ErrorCounts;
     ErrorStatistics s;
     s.count = n;
-    s.counted = counts[C::counted];
-    s.nonzero = counts[C::nonzero];
-    s.underflow = counts[C::underflow];
-    s.subnormal = counts[C::subnormal];
-    s.saturated = counts[C::saturated];
-    s.overflow = counts[C::overflow];
-    s.nan = counts[C::nan];
-    s.infinite = counts[C::infinite];
-    for (int k = 0; k < error_sums; ++k) s.sums[static_cast<std::size_t>(k)] = sums[k];
-    s.max_ulp = max_ulp;
-    if (moments != nullptr) {
-        s.sums[ErrorStatistics::expected_error] = moments[0];
-        s.sums[ErrorStatistics::expected_variance] = moments[1];
-        s.moments_defined = moments[2] == 0.0;
-    }
+    s.counted = total.count[C::counted];
+    s.nonzero = total.count[C::nonzero];
+    s.underflow = total.count[C::underflow];
+    s.subnormal = total.count[C::subnormal];
+    s.saturated = total.count[C::saturated];
+    s.overflow = total.count[C::overflow];
+    s.nan = total.count[C::nan];
+    s.infinite = total.count[C::infinite];
+    for (int k = 0; k < all_error_sums; ++k) s.sums[static_cast<std::size_t>(k)] = total.sum[k];
+    s.max_ulp = total.max_ulp;
+    s.moments_defined = total.undefined == 0;
     return s;
 }
 

@@ -1,217 +1,222 @@
 // Error statistics on a GPU, fused with the rounding: a number is read once, rounded, compared and,
 // if requested, written. The sums have the shape of core/fixed_shape_sum.h, so they are those of
-// analysis/statistics/error_statistics.h bit for bit. There are three steps, in which threads do
-// not communicate. Each line names a step, and what one of its threads processes:
+// analysis/statistics/error_statistics.h bit for bit. There are two steps:
 //
-//      lanes     a lane: 16 threads add the 4096 elements of a block, thread j those with
-//                i mod 16 = j, in order of i, so neighbouring threads read neighbouring elements
-//      blocks    a block: adds its 16 lanes, lane j + 8 to lane j, then j + 4, j + 2 and j + 1
-//      total     a quantity: adds the blocks in block order
+//      lanes     16 threads add the 4096 elements of a block, thread j those with i mod 16 = j, in
+//                order of i, and then add their lanes in a group (machine/lane_group.h), whose
+//                order is that of the sums: lane j + 8 to lane j, then j + 4, j + 2 and j + 1
+//      total     a thread a sum adds the blocks, in block order; another group of threads adds the
+//                counts, whose order does not matter
 //
-// The first two steps store the results quantity by quantity: quantity k of place p is at k *
-// places + p.
+// At one time 16 threads read 64 bytes side by side, two complete sectors of the memory, so that
+// loads of 4 bytes a thread waste nothing, and the numbers need not change threads.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
-#include "analysis/statistics/pair_update.h"
+#include "analysis/cuda/error_lane.h"
 #include "core/fixed_shape_sum.h"
-#include "emulation/cuda/allreduce/hop_rounding.h"
 #include "emulation/cuda/cast/group_rounding.h"
 #include "emulation/cuda/cast/nan_bits.h"
 
 namespace apscope::detail {
 
-// Three quantities: the sum of expected errors, the sum of variances, and the number of roundings
-// without known moments.
-inline constexpr int moment_sums = 3;
-struct ErrorCounts {
-    enum Count { counted, nonzero, underflow, subnormal, saturated, overflow, nan, infinite, size };
-};
+// The sums over pairs, and the sums of expected errors and of variances.
+inline constexpr int all_error_sums = error_sums + 2;
 
-struct ErrorPartials {
-    double* sums;           // error_sums quantities
-    std::uint64_t* counts;  // ErrorCounts::size quantities
-    double* max_ulp;
-    double* moments;  // moment_sums quantities, or null
-    std::uint64_t places;
-};
+// The statistics of a block, or of a part of it.
+template <class Count>
+struct alignas(16) ErrorTotals {
+    double sum[all_error_sums];
+    double max_ulp;
+    Count count[ErrorCounts::size];
+    Count undefined;  // roundings without known moments
 
-// The moments of stochastic rounding, added up by one lane over the pairs of finite numbers.
-struct MomentLane {
-    double error = 0.0, variance = 0.0;
-    std::uint32_t undefined = 0;
-
-    APSCOPE_HD void add(double x, double y, const RoundingMoments& m) {
-        undefined += !m.defined;
-        const double e = y - x;
-        if ((bits_cast<std::uint64_t>(e) & infinity_bits<double>) == infinity_bits<double>) return;
-        error += m.bias;
-        variance += m.variance;
+    APSCOPE_HD void join(const ErrorTotals<std::uint32_t>& other) {
+        for (int k = 0; k < ErrorCounts::size; ++k) count[k] += other.count[k];
+        undefined += other.undefined;
+        max_ulp = other.max_ulp > max_ulp ? other.max_ulp : max_ulp;
     }
 };
-
-// One lane's sums and counters.
-struct ErrorLane {
-    double sum[error_sums] = {};
-    std::uint32_t count[ErrorCounts::size] = {};
-    double max_ulp = 0.0;
-
-    APSCOPE_HD static bool finite(double v) {
-        return (bits_cast<std::uint64_t>(v) & infinity_bits<double>) != infinity_bits<double>;
-    }
-
-    // Counts x if it is subnormal or saturates in the format; `code` is x scaled and rounded.
-    APSCOPE_HD void add_limits(double x, double code, const FloatScale& s) {
-        using C = ErrorCounts;
-        count_limits(absolute(x * s.scale), absolute(code), s.smallest_normal, s.largest,
-                     count[C::subnormal], count[C::saturated]);
-    }
-
-    // Adds the pair of x and its result y.
-    APSCOPE_HD void add_pair(double x, double y, const FloatScale& s) {
-        using C = ErrorCounts;
-        if (!finite(x)) {
-            count[C::nan] += x != x;  // constant indices keep the array in registers
-            count[C::infinite] += x == x;
-            return;
-        }
-        count[C::nonzero] += x != 0.0;
-        count[C::underflow] += x != 0.0 && y == 0.0;
-        if (!finite(y)) {
-            ++count[C::overflow];
-            return;
-        }
-        ++count[C::counted];
-        const double e = y - x;
-        update_sums<PairTraits{}>(x, y, e, x == 0.0, [&](int k) -> double& { return sum[k]; });
-        if (x != y) {
-            const double error =
-                in_ulps<Ulps::scaled>(absolute(x), absolute(e), ulp_scale<Ulps::scaled>(s));
-            max_ulp = error > max_ulp ? error : max_ulp;
-        }
-    }
-};
+using ErrorBlock = ErrorTotals<std::uint32_t>;
 
 // Rounding: a class of emulation/cuda/cast/group_rounding.h, applied to scaled numbers. Draws: true
 // if the rounding is stochastic and its moments are added up.
 template <class Rounding, bool Draws>
-struct ErrorLaneStep {
+struct ErrorBlockStep {
     using Real = typename Rounding::Number;
+    static constexpr int width = sum_lanes;
+    // All roundings other than the rule round fp32 numbers, without a scale, to regular formats.
+    static constexpr bool is_narrow = !std::is_same_v<Rounding, RuleRounding<Real>>;
+    // The number of elements that a lane loads and rounds at a time. Stochastic roundings draw the
+    // words of neighbouring elements, which are in other lanes.
+    static constexpr int rows = Draws ? 1 : 8;
+    struct Lane {
+        ErrorLane pairs;
+        MomentLane moments;
+    };
+
     const float* in;
     float* out;  // may be null
     std::uint64_t elements;
     Rounding rounding;
     FloatScale scale;
     double inverse;  // 1 / scale, a power of two; 0: results are divided by the scale
-    ErrorPartials partials;
+    NarrowLimits limits;
+    ErrorBlock* blocks;
 
     APSCOPE_HD std::uint64_t count() const {
         return (elements + sum_block - 1) / sum_block * sum_lanes;
     }
-    APSCOPE_HD void operator()(std::uint64_t place) const {
-        const std::uint64_t begin = place / sum_lanes * sum_block, left = elements - begin;
-        const std::uint64_t end = begin + (left < sum_block ? left : std::uint64_t{sum_block});
+    APSCOPE_HD Lane begin(std::uint64_t place) const {
+        const std::uint64_t first = place / sum_lanes * sum_block, left = elements - first;
+        const int lane = static_cast<int>(place % sum_lanes),
+                  size = static_cast<int>(left < sum_block ? left : sum_block);
+        if constexpr (is_narrow) return add_narrow(first, lane, size);
+        else return add_any(first, lane, size);
+    }
+    APSCOPE_HD ErrorBlock share(const Lane& lane) const {
+        ErrorBlock share{};
+        for (int k = 0; k < error_sums; ++k) share.sum[k] = lane.pairs.sum[k];
+        share.sum[ErrorStatistics::expected_error] = lane.moments.error;
+        share.sum[ErrorStatistics::expected_variance] = lane.moments.variance;
+        share.max_ulp = lane.pairs.max_ulp;
+        for (int k = 0; k < ErrorCounts::size; ++k) share.count[k] = lane.pairs.count[k];
+        share.undefined = lane.moments.undefined;
+        return share;
+    }
+    APSCOPE_HD ErrorBlock combine(ErrorBlock a, const ErrorBlock& b) const {
+        for (int k = 0; k < all_error_sums; ++k) a.sum[k] += b.sum[k];
+        a.join(b);
+        return a;
+    }
+    APSCOPE_HD void finish(std::uint64_t place, const Lane&, const ErrorBlock& all) const {
+        if (place % sum_lanes == 0) blocks[place / sum_lanes] = all;
+    }
+
+private:
+    // Both add the elements lane, lane + 16, ... of the `size` elements from `first` on.
+    APSCOPE_HD Lane add_narrow(std::uint64_t first, int lane, int size) const {
+        constexpr int stride = sum_lanes;
+        NarrowLane pairs;
+        MomentLane moments;
+        std::uint32_t added = 0, missing = 0;
+        for (int i = lane; i < size; i += rows * stride) {
+            const bool is_whole = i + (rows - 1) * stride < size;
+            const std::uint64_t at = first + static_cast<std::uint64_t>(i);
+            float x[rows], y[rows];
+            if (is_whole) {
+                for (int r = 0; r < rows; ++r) x[r] = in[at + r * stride];
+            } else {
+                for (int r = 0; r < rows; ++r) {
+                    const bool is_missing = i + r * stride >= size;
+                    x[r] = is_missing ? 0.0f : in[at + r * stride];
+                    missing += is_missing;
+                }
+            }
+            for (int r = 0; r < rows; ++r) y[r] = x[r];
+            rounding(y, at);
+            if (out != nullptr && is_whole) {
+                for (int r = 0; r < rows; ++r) out[at + r * stride] = y[r];
+            } else if (out != nullptr) {
+                for (int r = 0; r < rows && i + r * stride < size; ++r) out[at + r * stride] = y[r];
+            }
+            if constexpr (Draws) {
+                const double number = x[0];
+                moments.add(number, y[0], moments_by_mode(number, scale.cast));
+            }
+            pairs.add(x, y, limits);
+            added += rows;
+        }
+        return {pairs.get(added, missing), moments};
+    }
+    APSCOPE_HD Lane add_any(std::uint64_t first, int lane, int size) const {
         const auto decode = [&](double code) {
             return scale.scale == 1.0 ? code : inverse != 0.0 ? code * inverse : code / scale.scale;
         };
-        ErrorLane lane;
-        MomentLane moments;
-        for (std::uint64_t i = begin + place % sum_lanes; i < end; i += sum_lanes) {
+        Lane sums;
+        for (int at = lane; at < size; at += static_cast<int>(sum_lanes)) {
+            const std::uint64_t i = first + static_cast<std::uint64_t>(at);
             const double x = in[i];
             Real value[1];
             if constexpr (sizeof(Real) == sizeof(float))
                 value[0] = in[i];  // a rounding of fp32 numbers supports only scale 1
             else value[0] = x * scale.scale;
             rounding(value, i);
-            const double code = value[0];
-            const double y = decode(code);
+            const double code = value[0], y = decode(code);
             if (out != nullptr) {
                 if constexpr (sizeof(Real) == sizeof(float)) out[i] = value[0];
                 else out[i] = narrowed(y);
             }
-            lane.add_limits(x, code, scale);
-            lane.add_pair(x, y, scale);
+            sums.pairs.add_limits(x, code, scale);
+            sums.pairs.add_pair(x, y, scale);
             if constexpr (Draws) {
                 const RoundingMoments m = moments_by_mode(x * scale.scale, scale.cast);
-                moments.add(x, y, {decode(m.bias), decode(decode(m.variance)), m.defined});
+                sums.moments.add(x, y, {decode(m.bias), decode(decode(m.variance)), m.defined});
             }
         }
-        for (int k = 0; k < error_sums; ++k)
-            partials.sums[static_cast<std::uint64_t>(k) * partials.places + place] = lane.sum[k];
-        for (int k = 0; k < ErrorCounts::size; ++k)
-            partials.counts[static_cast<std::uint64_t>(k) * partials.places + place] =
-                lane.count[k];
-        partials.max_ulp[place] = lane.max_ulp;
-        if constexpr (Draws) {
-            partials.moments[place] = moments.error;
-            partials.moments[partials.places + place] = moments.variance;
-            partials.moments[2 * partials.places + place] = moments.undefined;
-        }
+        return sums;
     }
 };
 
-struct ErrorBlockStep {
-    ErrorPartials lanes, blocks;
-
-    APSCOPE_HD std::uint64_t count() const { return blocks.places; }
-    APSCOPE_HD void operator()(std::uint64_t block) const {
-        const auto join = [&](const double* from, double* to, int quantities) {
-            for (int k = 0; k < quantities; ++k) {
-                LaneSums<1> sums;
-                for (std::size_t j = 0; j < sum_lanes; ++j)
-                    sums.lane[0][j] =
-                        from[static_cast<std::uint64_t>(k) * lanes.places + block * sum_lanes + j];
-                to[static_cast<std::uint64_t>(k) * blocks.places + block] = sums.join(0);
-            }
-        };
-        join(lanes.sums, blocks.sums, error_sums);
-        if (blocks.moments != nullptr) join(lanes.moments, blocks.moments, moment_sums);
-        for (int k = 0; k < ErrorCounts::size; ++k) {
-            std::uint64_t total = 0;
-            for (std::size_t j = 0; j < sum_lanes; ++j)
-                total += lanes.counts[static_cast<std::uint64_t>(k) * lanes.places +
-                                      block * sum_lanes + j];
-            blocks.counts[static_cast<std::uint64_t>(k) * blocks.places + block] = total;
-        }
-        double largest = 0.0;
-        for (std::size_t j = 0; j < sum_lanes; ++j) {
-            const double ulps = lanes.max_ulp[block * sum_lanes + j];
-            largest = ulps > largest ? ulps : largest;
-        }
-        blocks.max_ulp[block] = largest;
-    }
-};
-
+// The first group of threads has a thread per sum. The second group adds the counts and finds the
+// largest error. A sum's additions depend on each other, so its next numbers are read while the
+// ones before are added.
 struct ErrorTotalStep {
-    ErrorPartials blocks, total;  // `total` has one place
+    static constexpr int width = 32;
+    using Totals = ErrorTotals<std::uint64_t>;
+    struct Lane {
+        double sum;
+        Totals counts;
+    };
 
-    APSCOPE_HD std::uint64_t count() const {
-        return error_sums + ErrorCounts::size + 1 + (total.moments != nullptr ? moment_sums : 0);
-    }
-    APSCOPE_HD void operator()(std::uint64_t quantity) const {
-        const auto add = [&](const double* from) {
-            double sum = 0.0;
-            for (std::uint64_t b = 0; b < blocks.places; ++b) sum += from[b];
-            return sum;
-        };
-        if (quantity < error_sums) {
-            total.sums[quantity] = add(blocks.sums + quantity * blocks.places);
-        } else if (quantity < error_sums + ErrorCounts::size) {
-            const std::uint64_t k = quantity - error_sums;
-            std::uint64_t sum = 0;
-            for (std::uint64_t b = 0; b < blocks.places; ++b)
-                sum += blocks.counts[k * blocks.places + b];
-            total.counts[k] = sum;
-        } else if (quantity > error_sums + ErrorCounts::size) {
-            const std::uint64_t k = quantity - error_sums - ErrorCounts::size - 1;
-            total.moments[k] = add(blocks.moments + k * blocks.places);
-        } else {
-            double largest = 0.0;
-            for (std::uint64_t b = 0; b < blocks.places; ++b)
-                largest = blocks.max_ulp[b] > largest ? blocks.max_ulp[b] : largest;
-            total.max_ulp[0] = largest;
+    const ErrorBlock* blocks;
+    std::uint64_t block_count;
+    Totals* total;
+
+    APSCOPE_HD std::uint64_t count() const { return 2 * width; }
+    APSCOPE_HD Lane begin(std::uint64_t i) const {
+        Lane lane{};
+        if (i < all_error_sums) lane.sum = added_in_order(i);
+        if (i >= width) {
+            for (std::uint64_t b = i - width; b < block_count; b += width)
+                lane.counts.join(blocks[b]);
         }
+        return lane;
+    }
+    APSCOPE_HD Totals share(const Lane& lane) const { return lane.counts; }
+    APSCOPE_HD Totals combine(Totals a, const Totals& b) const {
+        for (int k = 0; k < ErrorCounts::size; ++k) a.count[k] += b.count[k];
+        a.undefined += b.undefined;
+        a.max_ulp = b.max_ulp > a.max_ulp ? b.max_ulp : a.max_ulp;
+        return a;
+    }
+    APSCOPE_HD void finish(std::uint64_t i, const Lane& lane, const Totals& all) const {
+        if (i < all_error_sums) total->sum[i] = lane.sum;
+        if (i != width) return;
+        total->max_ulp = all.max_ulp;
+        for (int k = 0; k < ErrorCounts::size; ++k) total->count[k] = all.count[k];
+        total->undefined = all.undefined;
+    }
+
+private:
+    APSCOPE_HD double added_in_order(std::uint64_t k) const {
+        constexpr std::uint64_t ahead = 16;
+        double next[ahead], sum = 0.0;
+        std::uint64_t b = 0;
+        const auto read = [&](std::uint64_t from) {
+            for (std::uint64_t j = 0; j < ahead; ++j) next[j] = blocks[from + j].sum[k];
+        };
+        if (block_count >= ahead) read(0);
+        for (; b + ahead <= block_count; b += ahead) {
+            double now[ahead];
+            for (std::uint64_t j = 0; j < ahead; ++j) now[j] = next[j];
+            if (b + 2 * ahead <= block_count) read(b + ahead);
+            for (std::uint64_t j = 0; j < ahead; ++j) sum += now[j];
+        }
+        for (; b < block_count; ++b) sum += blocks[b].sum[k];
+        return sum;
     }
 };
 

@@ -29,16 +29,9 @@ void encode_array(const Real* in, void* out, int code_bytes, std::size_t n,
                                     format.name() + ", which has " + std::to_string(bits) +
                                     " bits");
     }
-    BasicCodec<Real> codec = make_codec<Real>(format);
-    if (nan_code && !format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan_code);
     const FirstIndex nan_at(!nan_code && !format.has_nan(), stream);
-    with_rounding<Real>(format, projection, seed,
-                        [&]<int Size, class Rounding>(const Rounding& rounding) {
-                            launch(
-                                EncodeStep<Rounding, Size>{
-                                    in, out, code_bytes, {n, 0}, rounding, codec, nan_at.get()},
-                                stream);
-                        });
+    with_encode_step<Real>({in, out, code_bytes, n, nan_code, nan_at.get()}, format, projection,
+                           seed, [&](const auto& step) { launch(step, stream); });
     if (const auto index = nan_at.read()) {
         throw std::invalid_argument("element " + std::to_string(*index) + " is NaN, which " +
                                     format.name() +

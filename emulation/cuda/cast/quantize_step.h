@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/codec.h"
+#include "emulation/cast/code_kernels.h"
 #include "emulation/cuda/cast/element_group.h"
 #include "emulation/cuda/cast/group_rounding.h"
 
@@ -46,9 +47,23 @@ APSCOPE_HD void store_codes(void* out, int bytes, const ElementRange& range, std
     else as(static_cast<std::uint64_t*>(out));
 }
 
+// The two ways from a value of a format to its code: by the codec, for every format, and by the map
+// of emulation/cast/code_kernels.h, a few operations on 32 bits without a branch.
+template <class Real>
+struct CodecEncoder {
+    BasicCodec<Real> codec;
+    APSCOPE_HD BitsOf<Real> operator()(Real value) const { return encode_one<Real>(value, codec); }
+};
+struct MapEncoder {
+    CodeMap map;
+    APSCOPE_HD std::uint32_t operator()(float value) const {
+        return value_code(bits_cast<std::uint32_t>(value), map);
+    }
+};
+
 // Sets `out` to the codes of the rounded numbers, of `bytes` bytes each. `nan_at`, unless null,
 // receives the index of the first NaN.
-template <class Rounding, int Size>
+template <class Rounding, class Encoder, int Size>
 struct EncodeStep {
     using Real = typename Rounding::Number;
     const Real* in;
@@ -56,7 +71,7 @@ struct EncodeStep {
     int bytes;
     ElementRange range;
     Rounding rounding;
-    BasicCodec<Real> codec;
+    Encoder encoder;
     unsigned long long* nan_at;
 
     APSCOPE_HD std::uint64_t count() const { return range.groups<Size>(); }
@@ -71,7 +86,7 @@ struct EncodeStep {
         }
         rounding(values, range.first + offset);
         BitsOf<Real> codes[Size];
-        for (int j = 0; j < Size; ++j) codes[j] = encode_one<Real>(values[j], codec);
+        for (int j = 0; j < Size; ++j) codes[j] = encoder(values[j]);
         store_codes(out, bytes, range, offset, codes);
     }
 };

@@ -1,10 +1,14 @@
 // Chooses the rounding and the group size for a cast's plan (emulation/cast/cast_plan.h): calls
-// f.template operator()<Size>(rounding) with a rounding of group_rounding.h. Host only.
+// f.template operator()<Size>(rounding) with a rounding of group_rounding.h; and the step that
+// encodes. Host only.
 #pragma once
+
+#include <optional>
+#include <type_traits>
 
 #include "core/float_format.h"
 #include "emulation/cast/cast_plan.h"
-#include "emulation/cuda/cast/group_rounding.h"
+#include "emulation/cuda/cast/quantize_step.h"
 
 namespace apscope::detail {
 
@@ -29,6 +33,48 @@ void with_rounding(const FloatFormat& format, const Projection& projection, std:
         }
     }
     with_group_size(RuleRounding<Real>{plan.cast, stream}, projection, f);
+}
+
+// What encoding reads and writes: n numbers, codes of `bytes` bytes. `nan_code`: of a format
+// without a NaN, if the caller gave one. `nan_at`, unless null, receives the index of the first
+// NaN.
+template <class Real>
+struct EncodeArrays {
+    const Real* in;
+    void* out;
+    int bytes;
+    std::size_t n;
+    std::optional<std::uint64_t> nan_code;
+    unsigned long long* nan_at;
+};
+
+// Calls f(step) with the EncodeStep. With a fast rounding, a thread encodes eight numbers, so that
+// its codes of one byte are one store of eight bytes.
+template <class Real, class F>
+void with_encode_step(const EncodeArrays<Real>& a, const FloatFormat& format,
+                      const Projection& projection, std::uint64_t seed, F&& f) {
+    BasicCodec<Real> codec = make_codec<Real>(format);
+    const bool has_nan_code = a.nan_code && !format.has_nan();
+    if (has_nan_code) codec.nan_code = static_cast<BitsOf<Real>>(*a.nan_code);
+    const CodecEncoder<Real> by_codec{codec};
+    const auto call = [&]<int Size>(const auto& rounding, const auto& encoder) {
+        using Rounding = std::remove_cvref_t<decltype(rounding)>;
+        using Encoder = std::remove_cvref_t<decltype(encoder)>;
+        f(EncodeStep<Rounding, Encoder, Size>{
+            a.in, a.out, a.bytes, {a.n, 0}, rounding, encoder, a.nan_at});
+    };
+    with_rounding<Real>(format, projection, seed,
+                        [&]<int Size, class Rounding>(const Rounding& rounding) {
+                            if constexpr (std::is_same_v<Rounding, RuleRounding<Real>>) {
+                                call.template operator()<Size>(rounding, by_codec);
+                            } else if (std::optional<CodeMap> map =
+                                           make_code_plan(format, projection.keep_payload)) {
+                                if (has_nan_code) map->nan_code = codec.nan_code;
+                                call.template operator()<8>(rounding, MapEncoder{*map});
+                            } else {
+                                call.template operator()<8>(rounding, by_codec);
+                            }
+                        });
 }
 
 }  // namespace apscope::detail

@@ -16,30 +16,15 @@
 namespace apscope::detail {
 namespace {
 
-struct Partials {
-    std::vector<double> sums, max_ulp, moments;
-    std::vector<std::uint64_t> counts;
-    Partials(std::uint64_t places, bool draws)
-        : sums(error_sums * places), max_ulp(places), moments(draws ? moment_sums * places : 0),
-          counts(ErrorCounts::size * places) {}
-    ErrorPartials get() {
-        return {sums.data(), counts.data(), max_ulp.data(),
-                moments.empty() ? nullptr : moments.data(), max_ulp.size()};
-    }
-};
-
 ErrorStatistics step_by_step(const std::vector<float>& in, std::vector<float>& out,
                              const FloatFormat& format, const Projection& projection, double scale,
                              const RandomStream* stream) {
-    const std::uint64_t block_count = (in.size() + sum_block - 1) / sum_block;
-    const bool draws = has_moments(projection);
-    Partials lanes(block_count * sum_lanes, draws), blocks(block_count, draws), total(1, draws);
-    with_error_step(in.data(), out.data(), in.size(), format, projection, scale, 5, stream,
-                    lanes.get(), [](const auto& step) { run_on_cpu(step); });
-    run_on_cpu(ErrorBlockStep{lanes.get(), blocks.get()});
-    run_on_cpu(ErrorTotalStep{blocks.get(), total.get()});
-    return error_statistics_of(in.size(), total.sums.data(), total.counts.data(), total.max_ulp[0],
-                               total.get().moments);
+    std::vector<ErrorBlock> blocks((in.size() + sum_block - 1) / sum_block);
+    ErrorTotalStep::Totals total;
+    with_error_step(in.data(), out.empty() ? nullptr : out.data(), in.size(), format, projection,
+                    scale, 5, stream, blocks.data(), [](const auto& step) { run_on_cpu(step); });
+    run_on_cpu(ErrorTotalStep{blocks.data(), blocks.size(), &total});
+    return error_statistics_of(in.size(), total);
 }
 
 ErrorStatistics array_by_array(const std::vector<float>& in, const std::vector<double>& codes,
@@ -84,6 +69,9 @@ void expect_statistics(const std::vector<float>& in, const FloatFormat& format,
     expect_same(array_by_array(in, codes, make_float_scale(format, projection, 1.0), projection, y),
                 step_by_step(in, out, format, projection, 1.0, nullptr), what);
     EXPECT_EQ(differing(quantized, out), 0u) << what;
+    std::vector<float> not_stored;
+    expect_same(step_by_step(in, out, format, projection, 1.0, nullptr),
+                step_by_step(in, not_stored, format, projection, 1.0, nullptr), what + " null");
     if (projection.rounding == RoundingMode::stochastic_exact) return;
 
     // As in a scheme's message: scaled, with words from the stream of Stage::wire.
@@ -119,6 +107,47 @@ TEST(CudaStatistics, SubnormalsInfinitiesAndNaN) {
             }
         }
     }
+}
+
+// Every named format and projection with the statistics of fp32 pairs: unsigned formats, formats
+// without a zero, results beyond the largest, and pairs that are not finite.
+TEST(CudaStatistics, Fp32PairsOfEveryNamedFormat) {
+    std::vector<float> in;  // a quarter of the inputs, all exponents among them
+    for (std::size_t i = 0; i < edge_inputs().size(); i += 8) {
+        in.push_back(edge_inputs()[i]);
+        in.push_back(edge_inputs()[i + 1]);
+    }
+    in.resize(in.size() - 5);
+    for (const NamedFormat& named : named_formats()) {
+        const FloatFormat& f = named.format;
+        if (!f.fits_fp32()) continue;
+        for (int mode = 0; mode < static_cast<int>(RoundingMode::stochastic_exact); ++mode) {
+            for (int overflow = 0; overflow < overflow_count; ++overflow) {
+                const Projection p{static_cast<RoundingMode>(mode),
+                                   static_cast<Overflow>(overflow)};
+                try {
+                    validate(p, f);
+                } catch (const std::invalid_argument&) {
+                    continue;
+                }
+                std::vector<float> quantized(in.size()), out(in.size());
+                quantize(in, quantized, f, p, {5, 0, {}});
+                const std::vector<double> codes(quantized.begin(), quantized.end());
+                std::vector<double> y;
+                const std::string what = f.name() + " " + std::string(to_string(p.rounding)) + " " +
+                                         std::string(to_string(p.overflow));
+                expect_same(array_by_array(in, codes, make_float_scale(f, p, 1.0), p, y),
+                            step_by_step(in, out, f, p, 1.0, nullptr), what);
+                EXPECT_EQ(differing(quantized, out), 0u) << what;
+            }
+        }
+    }
+}
+
+// The total of more blocks than are read ahead.
+TEST(CudaStatistics, ManyBlocks) {
+    for (const std::size_t blocks : {15, 16, 17, 31, 32, 33, 70})
+        expect_statistics(random_floats(blocks * sum_block - 3, 14, 3), parse_format("e4m3"), {});
 }
 
 TEST(CudaStatistics, NothingOfNothing) {

@@ -187,19 +187,10 @@ void expect_codes(const FloatFormat& format, const Projection& projection,
     in.resize(in.size() - 3);
     std::vector<Code> expected(in.size()), codes(in.size());
     encode<Real, Code>(in, expected, format, projection, nan, {seed, 0, {}});
-    BasicCodec<Real> codec = make_codec<Real>(format);
-    if (nan && !format.has_nan()) codec.nan_code = static_cast<BitsOf<Real>>(*nan);
     unsigned long long nan_at = ~0ull;
-    with_rounding<Real>(format, projection, seed,
-                        [&]<int Size, class Rounding>(const Rounding& rounding) {
-                            run_on_cpu(EncodeStep<Rounding, Size>{in.data(),
-                                                                  codes.data(),
-                                                                  sizeof(Code),
-                                                                  {in.size(), 0},
-                                                                  rounding,
-                                                                  codec,
-                                                                  nan ? nullptr : &nan_at});
-                        });
+    with_encode_step<Real>(
+        {in.data(), codes.data(), sizeof(Code), in.size(), nan, nan ? nullptr : &nan_at}, format,
+        projection, seed, [](const auto& step) { run_on_cpu(step); });
     EXPECT_EQ(differing(expected, codes), 0u) << describe(format, projection);
     std::size_t first_nan = 0;
     while (first_nan < in.size() && in[first_nan] == in[first_nan]) ++first_nan;
@@ -221,6 +212,25 @@ void expect_codes(const FloatFormat& format, const Projection& projection,
         EXPECT_EQ(differing(values, decoded), 0u) << describe(format, projection);
         EXPECT_EQ(wide_at, ~0ull);
     }
+}
+
+TEST(CudaRule, EveryEncoderServesWhatItShould) {
+    const auto chosen = [](const char* name, const Projection& p) {
+        std::string path;
+        const float in = 1.0f;
+        std::uint32_t out = 0;
+        with_encode_step<float>(
+            {&in, &out, 4, 1, {}, nullptr}, parse_format(name), p, seed,
+            [&]<class Rounding, class Encoder, int Size>(EncodeStep<Rounding, Encoder, Size>) {
+                path =
+                    (std::is_same_v<Encoder, MapEncoder> ? "map" : "codec") + std::to_string(Size);
+            });
+        return path;
+    };
+    EXPECT_EQ(chosen("e4m3", {}), "map8");
+    EXPECT_EQ(chosen("bf16", {RoundingMode::toward_zero}), "map8");
+    EXPECT_EQ(chosen("e4m3", {RoundingMode::stochastic}), "map8");
+    EXPECT_EQ(chosen("e8m0fnu", {}), "codec4");
 }
 
 TEST(CudaRule, CodesOfEveryNamedFormat) {
