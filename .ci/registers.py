@@ -26,6 +26,7 @@ FAST = (
     "HopStep<StepAdder",
     "ReducedStep",
     "MatmulStep<true, false",
+    "MatmulTile",
     "UnitStep<true",
 )
 

@@ -88,19 +88,17 @@ template <class F>
 void with_matmul_step(const float* a, const float* b, float* out, std::size_t batches,
                       std::size_t rows, std::size_t terms, std::size_t columns,
                       const SumOptions& options, F&& f) {
-    const auto [sum, product, result, has_product, has_result] =
-        make_matmul_rounders(options, terms);
-    const auto make = [&, sum = sum, product = product, result = result, has_product = has_product,
-                       has_result = has_result]<bool Nearest, bool Pairwise>() {
+    const MatmulRounders r = make_matmul_rounders(options, terms);
+    const auto make = [&]<bool Nearest, bool Pairwise>() {
         f(MatmulStep<Nearest, Pairwise>{a, b, out, batches, rows, terms, columns,
-                                        options.order.kind, options.order.chunk, sum, product,
-                                        result, has_product, has_result, seed_key(options.seed),
-                                        options.projection.random_bits});
+                                        options.order.kind, options.order.chunk, r.sum, r.product,
+                                        r.result, r.has_product, r.has_result,
+                                        seed_key(options.seed), options.projection.random_bits});
     };
-    const bool plain = is_plain(sum.cast) && is_plain(product.cast) && is_plain(result.cast) &&
-                       sum.operand_floor == 0;
+    const bool plain = is_plain(r.sum.cast) && is_plain(r.product.cast) &&
+                       is_plain(r.result.cast) && r.sum.operand_floor == 0;
     const bool nearest =
-        options.projection.rounding == RoundingMode::ties_to_even && plain && !sum.wide;
+        options.projection.rounding == RoundingMode::ties_to_even && plain && !r.sum.wide;
     const bool pairwise = options.order.kind == SumOrder::Kind::pairwise;
     if (nearest && pairwise) make.template operator()<true, true>();
     else if (nearest) make.template operator()<true, false>();

@@ -3,7 +3,7 @@
 //
 //      columns   0      4      8         128
 //      row 0     |lane 0|lane 1|lane 2 ..|     a panel has the columns of a warp's 32 lanes; the
-//      row 4     |    next warp          |     warps of a block take the tiles below each other,
+//      row Rows  |    next warp          |     warps of a block take the tiles below each other,
 //                                              so that they read the same rows of b
 //
 // A term is a fused multiply-add rounded to odd, and then a rounding of a few operations
@@ -39,10 +39,11 @@ struct TileRounding {
     }
 };
 
-// Sets `out` to the sums in the accumulator's format. Kahan's sums, or sequential sums of chunks.
-template <class Rounding, bool Kahan>
+// Sets `out` to the sums in the accumulator's format: Kahan's sums, or sequential sums of chunks. A
+// tile has Rows rows.
+template <class Rounding, bool Kahan, int Rows>
 struct MatmulTile {
-    static constexpr int tile_rows = 4, tile_columns = 4;
+    static constexpr int tile_rows = Rows, tile_columns = 4;
 
     const float *a, *b;  // (batches, rows, terms) and (batches, terms, columns)
     float* out;

@@ -1,7 +1,6 @@
 // Chooses the roundings of a matrix product's tiles. Host only.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 #include "emulation/arithmetic/register_sum.h"
@@ -9,14 +8,10 @@
 
 namespace apscope::detail {
 
-// Calls f.template operator()<S>() with the run-time step of fp32 numbers as the compile-time S.
-template <class F>
-void with_fp32_step(Step step, const F& f) {
-    switch (step) {
-        case Step::addition: return f.template operator()<Step::addition>();
-        case Step::bits: return f.template operator()<Step::bits>();
-        default: return f.template operator()<Step::none>();
-    }
+// Tiles of four rows need fewer loads, but tiles of one row occupy the lanes of a GPU (some 2^14)
+// several times where there are not so many outputs.
+inline bool prefers_tall_tiles(std::size_t batches, std::size_t rows, std::size_t columns) {
+    return rows > 1 && batches * rows * columns >= std::size_t{1} << 19;
 }
 
 // Calls f(step) with a step that sets `out` to the sums in the accumulator's format, and returns
@@ -24,7 +19,7 @@ void with_fp32_step(Step step, const F& f) {
 // (make_matmul_rounders).
 template <class F>
 bool with_matmul_tile(const float* a, const float* b, float* out, std::size_t batches,
-                      std::size_t rows, std::size_t terms, std::size_t columns,
+                      std::size_t rows, std::size_t terms, std::size_t columns, bool tall,
                       const SumOptions& options, F&& f) {
     using Kind = SumOrder::Kind;
     const Kind kind = options.order.kind;
@@ -48,8 +43,13 @@ bool with_matmul_tile(const float* a, const float* b, float* out, std::size_t ba
                       chunk = kind == Kind::chunked ? options.order.chunk : terms;
     const auto make = [&]<bool Rounded, Step P, Step S, bool Odd, bool Kahan>() {
         using Rounding = TileRounding<Rounded, P, S, Odd>;
-        f(MatmulTile<Rounding, Kahan>{a, b, out, batches, rows, terms, columns, chunk, panels,
-                                      parts(tiles, panels), Rounding{steps->product, steps->sum}});
+        const auto with_rows = [&]<int Rows>() {
+            f(MatmulTile<Rounding, Kahan, Rows>{a, b, out, batches, rows, terms, columns, chunk,
+                                                panels, parts(tiles, panels),
+                                                Rounding{steps->product, steps->sum}});
+        };
+        if (tall) with_rows.template operator()<4>();
+        else with_rows.template operator()<1>();
     };
     // Step::none rounds no sum; with Step::bits, which is rare, all sums are rounded to odd.
     const auto with_odd = [&]<bool Rounded, Step P, Step S, bool Kahan>() {

@@ -109,19 +109,21 @@ struct Shape {
 bool tiles_serve(const std::vector<float>& a, const std::vector<float>& b, const Shape& shape,
                  const SumOptions& options, const std::string& what) {
     const auto [batches, rows, terms, columns] = shape;
-    std::vector<float> out(batches * rows * columns + 1, -7.0f);
-    const auto rounders = make_matmul_rounders(options, terms);
-    if (!with_matmul_tile(a.data(), b.data(), out.data(), batches, rows, terms, columns, options,
-                          [](const auto& step) { run_on_cpu(step); }))
-        return false;
-    EXPECT_EQ(out.back(), -7.0f);
-    out.pop_back();
-    if (rounders.has_result) quantize(out, out, options.format, options.projection);
-    std::vector<float> expected(out.size());
-    ordered_matmul<float>(a, b, batches, rows, terms, expected, options);
-    EXPECT_EQ(differing(expected, out), 0u)
-        << what << " " << to_string(options.projection.overflow) << " " << batches << "x" << rows
-        << "x" << terms << "x" << columns;
+    const bool has_result = make_matmul_rounders(options, terms).has_result;
+    std::vector<float> expected(batches * rows * columns);
+    for (const bool tall : {false, true}) {
+        std::vector<float> out(expected.size() + 1, -7.0f);
+        if (!with_matmul_tile(a.data(), b.data(), out.data(), batches, rows, terms, columns, tall,
+                              options, [](const auto& step) { run_on_cpu(step); }))
+            return false;
+        EXPECT_EQ(out.back(), -7.0f);
+        out.pop_back();
+        if (has_result) quantize(out, out, options.format, options.projection);
+        if (!tall) ordered_matmul<float>(a, b, batches, rows, terms, expected, options);
+        EXPECT_EQ(differing(expected, out), 0u)
+            << what << " " << to_string(options.projection.overflow) << " " << batches << "x"
+            << rows << "x" << terms << "x" << columns << (tall ? " tall" : "");
+    }
     return true;
 }
 
@@ -204,28 +206,27 @@ TEST(CudaMatmulTiles, MisalignedOperands) {
     const Shape shape{2, 6, 9, 8};
     const std::vector<float> a = random_floats(2 * 6 * 9, 5, 1), b = random_floats(2 * 9 * 8, 5, 2);
     std::vector<float> moved(b.size() + 4);
-    for (std::size_t offset = 0; offset < 4; ++offset) {
+    for (std::size_t offset = 0; offset < 5; ++offset) {
         std::copy(b.begin(), b.end(), moved.begin() + static_cast<std::ptrdiff_t>(offset));
         const SumOptions options = with_formats("sequential", "fp16", "");
         std::vector<float> out(2 * 6 * 8), expected(out.size());
         EXPECT_TRUE(with_matmul_tile(a.data(), moved.data() + offset, out.data(), shape.batches,
-                                     shape.rows, shape.terms, shape.columns, options,
-                                     [](const auto& step) { run_on_cpu(step); }));
+                                     shape.rows, shape.terms, shape.columns, offset % 2 == 0,
+                                     options, [](const auto& step) { run_on_cpu(step); }));
         ordered_matmul<float>(a, b, shape.batches, shape.rows, shape.terms, expected, options);
         EXPECT_EQ(differing(expected, out), 0u) << offset;
     }
 }
 
-// The name of the step that the choice makes, without arrays.
-template <class Rounding, bool Kahan>
-bool is_kahan(const MatmulTile<Rounding, Kahan>&) {
+template <class Rounding, bool Kahan, int Rows>
+bool is_kahan(const MatmulTile<Rounding, Kahan, Rows>&) {
     return Kahan;
 }
 TEST(CudaMatmulTiles, AreChosenForRoundingsToNearest) {
     const auto chosen = [](const SumOptions& options, std::size_t terms = 3) {
         bool called = false;
         const bool served = with_matmul_tile(
-            nullptr, nullptr, nullptr, 1, 1, terms, 1, options, [&](const auto& step) {
+            nullptr, nullptr, nullptr, 1, 1, terms, 1, true, options, [&](const auto& step) {
                 called = true;
                 EXPECT_EQ(is_kahan(step), options.order.kind == SumOrder::Kind::kahan);
             });
