@@ -33,6 +33,7 @@ FAST = (
     "ReduceStep<FloatLeaf<StepRounding>, FloatSum<StepRounding>, 4, 3,",
     "ReduceStep<FloatLeaf<StepRounding>, FloatSum<StepRounding>, 4, 4,",
     "MatmulStep<true, false",
+    "MatmulTile",
     "UnitStep<true",
 )
 

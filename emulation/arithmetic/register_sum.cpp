@@ -10,19 +10,8 @@
 
 namespace apscope::detail {
 
-namespace {
-
-// The number of terms in a packed block, and the number of rows of sums that use the same block. A
-// block of fp64 terms occupies 128 KiB of the second-level cache.
-constexpr std::size_t block_terms = 256, block_rows = 32;
-
-// The rounding steps of sums and of products.
 template <class Real>
-struct Steps {
-    StepCast<Real> sum, product;
-};
-template <class Real>
-std::optional<Steps<Real>> make_steps(const SumOptions& options) {
+std::optional<SumSteps<Real>> make_sum_steps(const SumOptions& options) {
     const auto sum =
         make_step<Real>(options.accumulate.value_or(options.format), options.projection);
     const auto product =
@@ -31,8 +20,16 @@ std::optional<Steps<Real>> make_steps(const SumOptions& options) {
     // A product may be -0 although its format has no -0; then the format of sums must not have a
     // -0.
     if (options.product && product->zero_sign == 0 && sum->zero_sign != 0) return {};
-    return Steps<Real>{*sum, *product};
+    return SumSteps<Real>{*sum, *product};
 }
+template std::optional<SumSteps<float>> make_sum_steps(const SumOptions&);
+template std::optional<SumSteps<double>> make_sum_steps(const SumOptions&);
+
+namespace {
+
+// The number of terms in a packed block, and the number of rows of sums that use the same block. A
+// block of fp64 terms occupies 128 KiB of the second-level cache.
+constexpr std::size_t block_terms = 256, block_rows = 32;
 
 // The range of the operands of the additions: terms, rounded or exact products, and partial sums.
 ValueRange added_range(const SumOptions& options, bool products, const ValueRange& a,
@@ -54,7 +51,7 @@ bool plain_sums_serve(const Hardware& hardware, const SumOptions& options,
 
 bool sums_run_in_fp32(const SumOptions& options, bool products, const ValueRange& a,
                       const ValueRange& b) {
-    const auto steps = make_steps<float>(options);
+    const auto steps = make_sum_steps<float>(options);
     if (!steps) return false;
     if (products) {
         // The format of products is fp32 if its step is Step::none.
@@ -192,7 +189,7 @@ template <class Compute>
 bool with_kernels(const SumOptions& options, bool products, std::span<const float> a,
                   std::span<const float> b, std::size_t side_by_side, const Compute& compute) {
     if (!options.registers) return false;
-    const auto fp64 = make_steps<double>(options);
+    const auto fp64 = make_sum_steps<double>(options);
     if (!fp64 || options.order.kind == SumOrder::Kind::exact) return false;
     // If the fp32 path is not possible for all fp32 numbers, it may be possible for the numbers of
     // a and b.
@@ -202,7 +199,7 @@ bool with_kernels(const SumOptions& options, bool products, std::span<const floa
     if (path == SumPath::general) return false;
     const std::size_t lanes = side_by_side <= few_lanes ? few_lanes : many_lanes;
     if (path == SumPath::fp32) {
-        const auto fp32 = make_steps<float>(options);
+        const auto fp32 = make_sum_steps<float>(options);
         // NOLINTNEXTLINE(bugprone-unchecked-optional-access): sums_run_in_fp32() has tested fp32
         compute(sum_kernels(fp32->sum, fp32->product, false, lanes));
     } else {
@@ -220,7 +217,7 @@ std::string_view to_string(SumPath path) {
 
 SumPath sum_path(const SumOptions& options, bool products, const ValueRange& a,
                  const ValueRange& b) {
-    if (options.order.kind == SumOrder::Kind::exact || !make_steps<double>(options))
+    if (options.order.kind == SumOrder::Kind::exact || !make_sum_steps<double>(options))
         return SumPath::general;
     if (sums_run_in_fp32(options, products, a, b)) return SumPath::fp32;
     return plain_sums_serve(fp64_hardware, options, added_range(options, products, a, b))

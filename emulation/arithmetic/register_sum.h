@@ -9,9 +9,19 @@
 #include <string_view>
 
 #include "emulation/arithmetic/ordered_sum.h"
+#include "emulation/arithmetic/rounding_steps.h"
 #include "emulation/arithmetic/value_range.h"
 
 namespace apscope::detail {
+
+// The rounding steps of sums and of products; Step::none for exact products.
+template <class Real>
+struct SumSteps {
+    StepCast<Real> sum, product;
+};
+// Returns nothing if one of the formats has no step. The projection must have been validated.
+template <class Real>
+std::optional<SumSteps<Real>> make_sum_steps(const SumOptions& options);
 
 // The path of a sum, with the reason why its roundings equal those of the exact results.
 enum class SumPath {

@@ -3,25 +3,13 @@
 
 namespace apscope::detail {
 
-namespace {
-
-template <class F>
-void with_step(Step step, const F& f) {
-    switch (step) {
-        case Step::addition: return f.template operator()<Step::addition>();
-        case Step::bits: return f.template operator()<Step::bits>();
-        default: return f.template operator()<Step::none>();
-    }
-}
-
-}  // namespace
-
 SumKernels<float> sum_kernels(const StepCast<float>& sum, const StepCast<float>& product, bool,
                               std::size_t lanes) {
     return make_sum_kernels<float>(
         sum, product, lanes, [&]<std::size_t Lanes>(SumKernels<float>& k) {
-            with_step(product.step, [&]<Step P>() {
-                with_step(sum.step, [&]<Step S>() { set_loops<float, P, S, false, Lanes>(k); });
+            with_fp32_step(product.step, [&]<Step P>() {
+                with_fp32_step(sum.step,
+                               [&]<Step S>() { set_loops<float, P, S, false, Lanes>(k); });
             });
         });
 }

@@ -139,5 +139,14 @@ APSCOPE_HD Real canonicalize_nan_and_zero(Real x, BitsOf<Real> zero_sign) {
 // been validated.
 template <class Real>
 std::optional<StepCast<Real>> make_step(const FloatFormat& format, const Projection& projection);
+// Calls f.template operator()<S>() with a step of fp32 numbers as the compile-time S. Host only.
+template <class F>
+void with_fp32_step(Step step, const F& f) {
+    switch (step) {
+        case Step::addition: return f.template operator()<Step::addition>();
+        case Step::bits: return f.template operator()<Step::bits>();
+        default: return f.template operator()<Step::none>();
+    }
+}
 
 }  // namespace apscope::detail

@@ -238,6 +238,44 @@ bool prove_units() {
     return right;
 }
 
+// Roundings to nearest, whose tiles (emulation/cuda/arithmetic/matmul_tile.h) have one row or four,
+// and columns that are read one by one or four at a time.
+bool prove_tiles() {
+    struct Shape {
+        std::size_t rows, columns;
+    };
+    constexpr std::size_t terms = 33;
+    const std::vector<float> edges = edge_numbers();
+    bool right = true;
+    for (const auto [rows, columns] : {Shape{61, 56}, Shape{727, 728}, Shape{727, 730}}) {
+        std::vector<float> a = random_numbers(rows * terms, 5, 3),
+                           b = random_numbers(terms * columns, 5, 4);
+        for (std::size_t i = 0; i < a.size(); i += 499) a[i] = edges[i * 131 % edges.size()];
+        for (std::size_t i = 0; i < b.size(); i += 997) b[i] = edges[i * 137 % edges.size()];
+        const Array<float> left(a), right_factor(b), out(rows * columns);
+        std::vector<float> expected(rows * columns);
+        for (const char* order : {"sequential", "chunked:16", "kahan"}) {
+            for (const char* format : {"fp16", "bf16", "fp32"}) {
+                for (const char* product : {"", "e4m3", "bf16", "fp32"}) {
+                    SumOptions options;
+                    options.order = parse_sum_order(order);
+                    options.format = parse_format(format);
+                    if (*product != '\0') options.product = parse_format(product);
+                    ordered_matmul<float>(a, b, 1, rows, terms, expected, options);
+                    matmul_on_device(left.get(), right_factor.get(), nullptr, out.get(), 1, rows,
+                                     terms, columns, options, nullptr);
+                    right =
+                        report("matmul of " + std::to_string(columns) + " columns, " + order +
+                                   ", " + format + ", product " + (*product ? product : "exact"),
+                               expected, out.read()) &&
+                        right;
+                }
+            }
+        }
+    }
+    return right;
+}
+
 }  // namespace
 
 bool prove_matmul() {
@@ -271,7 +309,8 @@ bool prove_matmul() {
             }
         }
     }
-    return prove_units() && right;
+    const bool tiles = prove_tiles();
+    return prove_units() && tiles && right;
 }
 
 }  // namespace apscope::detail::gpu

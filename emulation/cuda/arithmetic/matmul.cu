@@ -1,4 +1,5 @@
 #include "emulation/cuda/arithmetic/matmul_choice.h"
+#include "emulation/cuda/cast/quantize_cuda.h"
 #include "emulation/cuda/machine/first_index.h"
 #include "emulation/cuda/machine/launch.h"
 
@@ -9,6 +10,13 @@ void matmul_on_device(const float* a, const float* b, const float* c, float* out
                       const SumOptions& options, cudaStream_t stream) {
     const MatrixUnitOrder* const order = unit_order(options, c != nullptr, false);
     if (order == nullptr) {
+        const bool has_result = make_matmul_rounders(options, terms).has_result;
+        if (matmul_tiles_on_device(a, b, out, batches, rows, terms, columns, options, stream)) {
+            if (has_result)
+                quantize_on_device(out, out, batches * rows * columns, options.format,
+                                   options.projection, options.seed, stream);
+            return;
+        }
         with_matmul_step(a, b, out, batches, rows, terms, columns, options,
                          [&](const auto& step) { launch(step, stream); });
         return;

@@ -52,11 +52,12 @@ inline FindOtherNumber find_other_number(const float* x, std::size_t size,
     return {x, size, make_cast<double>(format, {}), first};
 }
 
-// The step of another order.
-template <class F>
-void with_matmul_step(const float* a, const float* b, float* out, std::size_t batches,
-                      std::size_t rows, std::size_t terms, std::size_t columns,
-                      const SumOptions& options, F&& f) {
+// The roundings of another order; throws std::invalid_argument for options that no step serves.
+struct MatmulRounders {
+    StepRounder sum, product, result;
+    bool has_product, has_result;
+};
+inline MatmulRounders make_matmul_rounders(const SumOptions& options, std::size_t terms) {
     using Kind = SumOrder::Kind;
     if (options.order.kind == Kind::exact) {
         throw std::invalid_argument("order=exact is not supported on a GPU; use sequential, "
@@ -79,17 +80,26 @@ void with_matmul_step(const float* a, const float* b, float* out, std::size_t ba
                                     "fp32 numbers without flushed inputs only; "
                                     "give product, or use another order");
     }
+    return {sum, product, result, options.product.has_value(), has_result};
+}
+
+// The step of another order.
+template <class F>
+void with_matmul_step(const float* a, const float* b, float* out, std::size_t batches,
+                      std::size_t rows, std::size_t terms, std::size_t columns,
+                      const SumOptions& options, F&& f) {
+    const MatmulRounders r = make_matmul_rounders(options, terms);
     const auto make = [&]<bool Nearest, bool Pairwise>() {
         f(MatmulStep<Nearest, Pairwise>{a, b, out, batches, rows, terms, columns,
-                                        options.order.kind, options.order.chunk, sum, product,
-                                        result, options.product.has_value(), has_result,
+                                        options.order.kind, options.order.chunk, r.sum, r.product,
+                                        r.result, r.has_product, r.has_result,
                                         seed_key(options.seed), options.projection.random_bits});
     };
-    const bool plain = is_plain(sum.cast) && is_plain(product.cast) && is_plain(result.cast) &&
-                       sum.operand_floor == 0;
+    const bool plain = is_plain(r.sum.cast) && is_plain(r.product.cast) &&
+                       is_plain(r.result.cast) && r.sum.operand_floor == 0;
     const bool nearest =
-        options.projection.rounding == RoundingMode::ties_to_even && plain && !sum.wide;
-    const bool pairwise = options.order.kind == Kind::pairwise;
+        options.projection.rounding == RoundingMode::ties_to_even && plain && !r.sum.wide;
+    const bool pairwise = options.order.kind == SumOrder::Kind::pairwise;
     if (nearest && pairwise) make.template operator()<true, true>();
     else if (nearest) make.template operator()<true, false>();
     else if (pairwise) make.template operator()<false, true>();

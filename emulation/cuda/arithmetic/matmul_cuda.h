@@ -19,4 +19,10 @@ void matmul_on_device(const float* a, const float* b, const float* c, float* out
                       std::size_t batches, std::size_t rows, std::size_t terms, std::size_t columns,
                       const SumOptions& options, CUstream_st* stream);
 
+// Sets `out` to the sums in the accumulator's format and returns true if matmul_tile.h serves the
+// options, which have been validated; else returns false.
+bool matmul_tiles_on_device(const float* a, const float* b, float* out, std::size_t batches,
+                            std::size_t rows, std::size_t terms, std::size_t columns,
+                            const SumOptions& options, CUstream_st* stream);
+
 }  // namespace apscope::detail

@@ -1,7 +1,8 @@
 // Matrix products with a rounding after every operation, one output per thread, in the orders of
-// emulation/arithmetic/ordered_sum.h, element by element. A term needs about fifty instructions for
-// its roundings, and two loads that neighbouring threads share. So the caches are fast enough, and
-// no tile is stored in shared memory.
+// emulation/arithmetic/ordered_sum.h, element by element: every format, mode and order that
+// matmul_tile.h does not serve. A term needs at least fifty instructions for its roundings, and two
+// loads that neighbouring threads share. So the caches are fast enough, and no tile is stored in
+// shared memory.
 #pragma once
 
 #include <cstddef>

@@ -205,6 +205,9 @@ void add_floats(Table& t) {
                sizeof(T) == 8 ? Class::integer64 : Class::integer32);
         put_in("mov", move, Class::free);
     });
+    t["fma.rm.f32"] = {compute<DirectedFma<FE_DOWNWARD>, float, float, float, float>, Class::fp32};
+    t["fma.rp.f32"] = {compute<DirectedFma<FE_UPWARD>, float, float, float, float>, Class::fp32};
+    t["copysign.f32"] = {compute<CopySign, float, float, float>, Class::integer32};
 }
 
 void add_comparisons(Table& t) {

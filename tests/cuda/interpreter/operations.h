@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -80,6 +81,21 @@ struct Fma {
     static T of(T a, T b, T c) {
         return arithmetic(std::fma(a, b, c));
     }
+};
+// The direction is one of <cfenv>'s; the compiler moves no arithmetic across the calls.
+template <int Direction>
+struct DirectedFma {
+    static float of(float a, float b, float c) {
+        float (*volatile fused)(float, float, float) = std::fmaf;
+        const int before = std::fegetround();
+        std::fesetround(Direction);
+        const float rounded = fused(a, b, c);
+        std::fesetround(before);
+        return arithmetic(rounded);
+    }
+};
+struct CopySign {
+    static float of(float a, float b) { return std::copysign(b, a); }
 };
 struct Div {
     template <class T>

@@ -152,6 +152,16 @@ TEST(PtxInterpreter, FloatingPointAndItsNans) {
     EXPECT_EQ(
         output("fma.rn.f64 %fd3, %fd1, %fd2, %fd1; mov.b64 %rd3, %fd3;", bits(3.0), bits(2.0)),
         bits(9.0));
+    for (const float sign : {1.0f, -1.0f}) {
+        const auto fma = [&](const std::string& direction) {
+            return output("fma." + direction + ".f32 %f3, %f1, %f2, %f1;" + widen_f,
+                          bits(sign * 0x1p-30f), bits(0x1.000002p30f));
+        };
+        EXPECT_EQ(fma(sign > 0 ? "rm" : "rp"), bits(sign * 0x1.000002p0f));
+        EXPECT_EQ(fma(sign > 0 ? "rp" : "rm"), bits(sign * 0x1.000004p0f));
+    }
+    EXPECT_EQ(output("copysign.f32 %f3, %f1, %f2;" + widen_f, bits(-0.0f), bits(2.0f)),
+              bits(-2.0f));
     EXPECT_EQ(output("cvt.rn.f32.f64 %f3, %fd1;" + widen_f, bits(1 + 0x1p-24 + 0x1p-50), 0),
               bits(1 + 0x1p-23f));
     EXPECT_EQ(output("cvt.rn.f32.f64 %f3, %fd1;" + widen_f, bits(double{nan}), 0), canonical);

@@ -1,0 +1,73 @@
+// Chooses the roundings of a matrix product's tiles. Host only.
+#pragma once
+
+#include <cstddef>
+
+#include "emulation/arithmetic/register_sum.h"
+#include "emulation/cuda/arithmetic/matmul_tile.h"
+
+namespace apscope::detail {
+
+// Tiles of four rows need fewer loads, but tiles of one row occupy the lanes of a GPU (some 2^14)
+// several times where there are not so many outputs.
+inline bool prefers_tall_tiles(std::size_t batches, std::size_t rows, std::size_t columns) {
+    return rows > 1 && batches * rows * columns >= std::size_t{1} << 19;
+}
+
+// Calls f(step) with a step that sets `out` to the sums in the accumulator's format, and returns
+// true; or returns false where MatmulStep is needed. The options have been validated
+// (make_matmul_rounders).
+template <class F>
+bool with_matmul_tile(const float* a, const float* b, float* out, std::size_t batches,
+                      std::size_t rows, std::size_t terms, std::size_t columns, bool tall,
+                      const SumOptions& options, F&& f) {
+    using Kind = SumOrder::Kind;
+    const Kind kind = options.order.kind;
+    if (columns == 0 || terms == 0 ||
+        (kind != Kind::sequential && kind != Kind::chunked && kind != Kind::kahan))
+        return false;
+    const auto steps = make_sum_steps<float>(options);
+    if (!steps) return false;
+    const ValueRange sums = range_of(options.accumulate.value_or(options.format)),
+                     products = options.product ? range_of(*options.product) : ValueRange{};
+    const auto follows_odd = [](const StepCast<float>& step, const ValueRange& format) {
+        return step.step == Step::none || sum_to_odd_rounds_safely(fp32_hardware, format);
+    };
+    if (!follows_odd(steps->sum, sums) || !follows_odd(steps->product, products)) return false;
+    const bool odd = !sum_rounds_twice_safely(fp32_hardware, union_range(products, sums),
+                                              sums.precision, sums.quantum);
+
+    constexpr std::size_t warp = 32;
+    const auto parts = [](std::size_t n, std::size_t size) { return (n + size - 1) / size; };
+    const std::size_t tiles = parts(columns, 4), panels = parts(tiles, warp),
+                      chunk = kind == Kind::chunked ? options.order.chunk : terms;
+    const auto make = [&]<bool Rounded, Step P, Step S, bool Odd, bool Kahan>() {
+        using Rounding = TileRounding<Rounded, P, S, Odd>;
+        const auto with_rows = [&]<int Rows>() {
+            f(MatmulTile<Rounding, Kahan, Rows>{a, b, out, batches, rows, terms, columns, chunk,
+                                                panels, parts(tiles, panels),
+                                                Rounding{steps->product, steps->sum}});
+        };
+        if (tall) with_rows.template operator()<4>();
+        else with_rows.template operator()<1>();
+    };
+    // Step::none rounds no sum; with Step::bits, which is rare, all sums are rounded to odd.
+    const auto with_odd = [&]<bool Rounded, Step P, Step S, bool Kahan>() {
+        if constexpr (S == Step::addition && (Rounded || Kahan))
+            if (!odd) return make.template operator()<Rounded, P, S, false, Kahan>();
+        make.template operator()<Rounded, P, S, S != Step::none, Kahan>();
+    };
+    const auto with_sum = [&]<bool Rounded, Step P>() {
+        with_fp32_step(steps->sum.step, [&]<Step S>() {
+            if (kind == Kind::kahan) with_odd.template operator()<Rounded, P, S, true>();
+            else with_odd.template operator()<Rounded, P, S, false>();
+        });
+    };
+    if (!options.product) with_sum.template operator()<false, Step::none>();
+    else
+        with_fp32_step(steps->product.step,
+                       [&]<Step P>() { with_sum.template operator()<true, P>(); });
+    return true;
+}
+
+}  // namespace apscope::detail
