@@ -71,7 +71,8 @@ void write_json(const std::string& path) {
     comma = "\n";
     for (const CountedJob& c : found.counts) {
         std::fprintf(file.get(),
-                     "%s{\"job\": \"%s\", \"bytes\": %.6g, \"slots\": %.6g, \"loaded\": %.6g, \"stored\": %.6g",
+                     "%s{\"job\": \"%s\", \"bytes\": %.6g, \"slots\": %.6g, \"loaded\": %.6g, "
+                     "\"stored\": %.6g",
                      comma, c.job.c_str(), c.bytes, c.slots, c.loaded, c.stored);
         for (const auto& [name, number] : c.instructions)
             std::fprintf(file.get(), ", \"%s\": %.6g", name.c_str(), number);

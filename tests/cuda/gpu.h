@@ -72,7 +72,8 @@ struct Timing {
 };
 struct CountedJob {
     std::string job;
-    double slots;                                              // issue slots a number
+    double bytes;  // a number, that the job must read and write
+    double slots;  // issue slots a number
     std::vector<std::pair<std::string, double>> instructions;  // a number, by class
     double loaded, stored;                                     // bytes a number
 };
@@ -123,7 +124,7 @@ bool prove_blocks();
 bool prove_matmul();
 bool prove_replay();
 void print_timings();
-void print_counts();  // only where the interpreter of PTX runs the kernels
+[[gnu::weak]] void print_counts();  // absent without the interpreter of PTX
 
 // The fp32 multiply-adds per second of the device, measured with a plain kernel.
 double multiply_adds_a_second();

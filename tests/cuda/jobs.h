@@ -1,5 +1,5 @@
 // The jobs that are timed on a GPU (timings.cpp) and whose instructions are counted without one
-// (counts.cpp).
+// (interpreter/counts.cpp).
 #pragma once
 
 #include <cstddef>

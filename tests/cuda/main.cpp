@@ -46,7 +46,12 @@ int main(int argc, char** argv) try {
     }
     if (proofs) right = prove_quantize(names) && right;
     if (timings) print_timings();
-    if (counts) print_counts();
+    if (counts) {
+        if (print_counts == nullptr)
+            throw std::invalid_argument(
+                "--counts needs the interpreter: run interpreted_cuda_test");
+        print_counts();
+    }
     if (!json.empty()) write_json(json);
     std::puts(right ? "all right" : "there are mismatches");
     return right ? 0 : 1;

@@ -1,16 +1,11 @@
 // What the kernels need, counted by the interpreter of PTX: instructions a number, weighted by the
 // time in which a scheduler of an H100 issues them, and bytes of memory a number.
-#include "interpreter/counts.h"
+#include "tests/cuda/interpreter/counts.h"
 
 #include <cstdio>
-#include <stdexcept>
 
-#include "gpu.h"
-#include "jobs.h"
-
-namespace apscope::interpreter {
-[[gnu::weak]] std::map<std::string, Counts> take_counts();  // absent without the interpreter
-}
+#include "tests/cuda/gpu.h"
+#include "tests/cuda/jobs.h"
 
 namespace apscope::detail::gpu {
 
@@ -31,8 +26,6 @@ constexpr double slots[classes] = {1, 2, 2, 1, 2, 8, 40, 4, 4, 4, 4, 1, 0};
 }  // namespace
 
 void print_counts() {
-    if (interpreter::take_counts == nullptr)
-        throw std::invalid_argument("--counts needs the interpreter: run interpreted_cuda_test");
     constexpr std::size_t n = std::size_t{1} << 17, side = 128;
     std::printf("%-46s %7s %6s %6s %6s %6s %6s %7s %7s\n", "a number's", "slots", "int", "fp32",
                 "fp64", "conv", "local", "loaded", "stored");
