@@ -57,18 +57,25 @@ struct RandomStream {
                       key);
     }
 
-    // The random_bits highest bits of slot `slot`, left-aligned in 64 bits.
-    APSCOPE_HD std::uint64_t slot(const PhiloxBlock& b, int slot) const {
+    // The random_bits highest bits of slot `slot`, left-aligned in 64 bits; a block has Slots
+    // slots.
+    template <int Slots>
+    APSCOPE_HD std::uint64_t slot_of(const PhiloxBlock& b, int slot) const {
+        // An index that a compiler does not know would put the block into a GPU's local memory.
+        const auto word = [&](int index) {
+            return std::uint64_t{(index & 2) != 0   ? (index & 1) != 0 ? b.word[3] : b.word[2]
+                                 : (index & 1) != 0 ? b.word[1]
+                                                    : b.word[0]};
+        };
         std::uint64_t value;
-        if (random_bits <= 16) {
-            value = static_cast<std::uint64_t>(b.word[slot >> 1] >> (16 * (slot & 1)) & 0xFFFF)
-                    << 48;
-        } else if (random_bits <= 32) {
-            value = static_cast<std::uint64_t>(b.word[slot]) << 32;
-        } else {
-            value = static_cast<std::uint64_t>(b.word[2 * slot + 1]) << 32 | b.word[2 * slot];
-        }
+        if constexpr (Slots == 8) value = (word(slot >> 1) >> (16 * (slot & 1)) & 0xFFFF) << 48;
+        else if constexpr (Slots == 4) value = word(slot) << 32;
+        else value = word(2 * slot + 1) << 32 | word(2 * slot);
         return value & ~std::uint64_t{0} << (64 - random_bits);
+    }
+    APSCOPE_HD std::uint64_t slot(const PhiloxBlock& b, int slot) const {
+        if (random_bits <= 16) return slot_of<8>(b, slot);
+        return random_bits <= 32 ? slot_of<4>(b, slot) : slot_of<2>(b, slot);
     }
 
     // The random word of an element, left-aligned in 64 bits.

@@ -43,7 +43,10 @@ void with_error_step(const float* in, float* out, std::size_t n, const FloatForm
         }
         with.template operator()<false>();
     };
-    if (scale == 1.0 && stream == nullptr) {
+    // A rounding to fp32 draws for neighbouring elements; a lane of the step has neighbours only if
+    // it takes one element at a time.
+    const bool one_by_one = draws || !is_stochastic(projection.rounding);
+    if (scale == 1.0 && stream == nullptr && one_by_one) {
         return with_rounding<float>(
             format, projection, seed,
             [&]<int Size, class Rounding>(const Rounding& rounding) { call(rounding); });

@@ -30,13 +30,17 @@ struct SplitCast {
     std::uint32_t first_normal;  // bits of 2^emin; 0 if there is no second half
     // per_quantum: 2^(m - emin); quantum: 2^(emin - m). Both are 1 if first_normal is 0.
     float per_quantum, quantum;
+    // Stochastic rounding as a sum of bits (stochastic_bits.h): replaces lower exponent fields,
+    // because numbers of this field have no digit among those that are added.
+    int lowest_field;
 };
 
 inline SplitCast make_split_cast(const Cast<float>& cast) {
     const int shift = 23 - cast.mantissa_bits;
-    SplitCast s{cast, shift, (std::uint32_t{1} << shift) - 1, 0, 1.0f, 1.0f};
+    SplitCast s{cast, shift, (std::uint32_t{1} << shift) - 1, 0, 1.0f, 1.0f, 0};
     if (cast.emin > -126) {
         s.first_normal = static_cast<std::uint32_t>(cast.emin + 127) << 23;
+        s.lowest_field = cast.emin + 127 > 64 ? cast.emin + 127 - 63 : 1;
         s.per_quantum = bits_cast<float>(
             static_cast<std::uint32_t>(cast.mantissa_bits - cast.emin + 127) << 23);
         s.quantum = bits_cast<float>(

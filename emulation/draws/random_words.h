@@ -49,18 +49,25 @@ void for_random_words(bool draws, const RandomStream& stream, std::uint64_t firs
     else work(0, count, static_cast<const std::uint64_t*>(nullptr));
 }
 
-// Draws the words of a GPU thread's elements, first .. first + Size - 1, block by block.
+// Draws the words of a GPU thread's elements, first .. first + Size - 1, block by block; `first` is
+// a multiple of Size, a power of two.
+template <int Slots, int Size>
+APSCOPE_HD void draw_slots(const RandomStream& stream, std::uint64_t first,
+                           std::uint64_t (&words)[Size]) {
+    constexpr int drawn = Size < Slots ? Size : Slots;  // of a block
+    const int slot = Size < Slots ? static_cast<int>(first % Slots) : 0;
+    for (int j = 0; j < Size; j += drawn) {
+        const PhiloxBlock block = stream.block((first + static_cast<std::uint64_t>(j)) / Slots);
+        for (int k = 0; k < drawn; ++k)
+            words[j + k] = stream.template slot_of<Slots>(block, slot + k);
+    }
+}
 template <int Size>
 APSCOPE_HD void draw_group(const RandomStream& stream, std::uint64_t first,
                            std::uint64_t (&words)[Size]) {
-    const int shift = stream.random_bits <= 16 ? 3 : stream.random_bits <= 32 ? 2 : 1;
-    const std::uint64_t last_slot = (std::uint64_t{1} << shift) - 1;
-    PhiloxBlock block{};
-    for (int j = 0; j < Size; ++j) {
-        const std::uint64_t element = first + j;
-        if (j == 0 || (element & last_slot) == 0) block = stream.block(element >> shift);
-        words[j] = stream.slot(block, static_cast<int>(element & last_slot));
-    }
+    if (stream.random_bits <= 16) draw_slots<8>(stream, first, words);
+    else if (stream.random_bits <= 32) draw_slots<4>(stream, first, words);
+    else draw_slots<2>(stream, first, words);
 }
 
 }  // namespace apscope::detail

@@ -2,8 +2,8 @@
 //
 //      AdditionRounding   fp32, deterministic: one addition and one subtraction
 //                         (emulation/cast/quantize_addition.h)
-//      SplitRounding      fp32, every mode for which 32 random digits suffice:
-//                         emulation/cast/quantize_split.h, emulation/cast/stochastic_split.h
+//      SplitRounding      fp32, every mode: emulation/cast/quantize_split.h and
+//                         emulation/cast/stochastic_bits.h
 //      RuleRounding       every format, mode and width: the rule itself
 //
 // The first two ways test the mode once per group. With stochastic rounding, elements that share a
@@ -16,7 +16,7 @@
 #include "core/philox.h"
 #include "core/rounding.h"
 #include "emulation/cast/quantize_addition.h"
-#include "emulation/cast/stochastic_split.h"
+#include "emulation/cast/stochastic_bits.h"
 #include "emulation/draws/random_words.h"
 
 namespace apscope::detail {
@@ -61,6 +61,19 @@ struct AdditionRounding {
     }
 };
 
+// Returns drawn_below_bits() for the random digits of an element. A rounding needs it with
+// probability 2^-33 or less. The arguments are numbers, so that a kernel passes them in registers.
+APSCOPE_HD_CALL bool further_digits_below(std::uint32_t magnitude, int shift,
+                                          std::uint32_t first_normal, std::uint32_t key_low,
+                                          std::uint32_t key_high, std::uint32_t worker,
+                                          std::uint32_t stage_and_hop, std::uint64_t element) {
+    const RandomStream stream{{key_low, key_high}, worker, stage_and_hop, 64};
+    SplitCast cast{};
+    cast.shift = shift;
+    cast.first_normal = first_normal;
+    return drawn_below_bits(magnitude, cast, StreamWord{&stream, element});
+}
+
 struct SplitRounding {
     using Number = float;
     SplitCast cast;
@@ -77,12 +90,15 @@ struct SplitRounding {
                     values[j] = cast.first_normal != 0
                                     ? round_split<M, true, true>(values[j], cast)
                                     : round_split<M, false, true>(values[j], cast);
-                } else if constexpr (M != RoundingMode::stochastic_exact) {
-                    const auto word = static_cast<std::uint32_t>(words[j] >> 32);
-                    const auto drawn = added_digits<M>(word, cast.cast.random_bits);
-                    values[j] = cast.first_normal != 0
-                                    ? draw_split<M, true, false, true>(values[j], cast, drawn)
-                                    : draw_split<M, false, false, true>(values[j], cast, drawn);
+                } else {
+                    const std::uint64_t added = added_bits<M>(words[j], cast.cast.random_bits);
+                    values[j] =
+                        draw_bits<M, true>(values[j], cast, added, [&](std::uint32_t magnitude) {
+                            return further_digits_below(magnitude, cast.shift, cast.first_normal,
+                                                        stream.key.low, stream.key.high,
+                                                        stream.worker, stream.stage_and_hop,
+                                                        first + static_cast<std::uint64_t>(j));
+                        });
                 }
             }
         });

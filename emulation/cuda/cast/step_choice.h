@@ -28,8 +28,9 @@ void with_rounding(const FloatFormat& format, const Projection& projection, std:
     if constexpr (std::is_same_v<Real, float>) {
         if (plan.path == CastPath::addition)
             return f.template operator()<4>(AdditionRounding{plan.addition});
-        if (plan.path == CastPath::split || plan.path == CastPath::scaled) {
-            return with_group_size(SplitRounding{plan.split, stream}, projection, f);
+        if (plan.path == CastPath::split || bits_serve(format, plan.cast)) {
+            const SplitRounding split{make_split_cast(plan.cast), stream};
+            return with_group_size(split, projection, f);
         }
     }
     with_group_size(RuleRounding<Real>{plan.cast, stream}, projection, f);

@@ -59,7 +59,7 @@ std::vector<Projection> projections(const FloatFormat& format) {
     };
     for (int mode = 0; mode < rounding_mode_count; ++mode) {
         const auto rounding = static_cast<RoundingMode>(mode);
-        for (const int random_bits : {8, 32, 62}) {
+        for (const int random_bits : {8, 32, 40, 62}) {
             if (random_bits == 32 || is_stochastic(rounding))
                 add({rounding, Overflow::ieee, random_bits});
         }
@@ -135,7 +135,9 @@ TEST(CudaRule, EveryRoundingServesWhatItShould) {
     EXPECT_EQ(chosen("bf16", {RoundingMode::toward_zero}), "split4");
     EXPECT_EQ(chosen("bf16", {RoundingMode::stochastic, Overflow::ieee, 32}), "split4");
     EXPECT_EQ(chosen("bf16", {RoundingMode::stochastic, Overflow::ieee, 16}), "split8");
-    EXPECT_EQ(chosen("e4m3", {RoundingMode::stochastic_exact}), "rule4");
+    EXPECT_EQ(chosen("e4m3", {RoundingMode::stochastic_b, Overflow::ieee, 32}), "split4");
+    EXPECT_EQ(chosen("e4m3", {RoundingMode::stochastic_exact}), "split4");
+    EXPECT_EQ(chosen("e4m3", {RoundingMode::stochastic, Overflow::ieee, 62}), "rule4");
 }
 
 TEST(CudaRule, GroupsCutAtBothEndsAndOffAlignmentDrawTheSameWords) {
