@@ -279,7 +279,8 @@ bool prove_tiles() {
 }  // namespace
 
 bool prove_matmul() {
-    constexpr std::size_t batches = 2, rows = 37, terms = 129, columns = 53;
+    constexpr std::size_t batches = 2, terms = 129;
+    const std::size_t rows = small ? 9 : 37, columns = small ? 21 : 53;
     std::vector<float> a = random_numbers(batches * rows * terms, 5, 1),
                        b = random_numbers(batches * terms * columns, 5, 2);
     const std::vector<float> edges = edge_numbers();

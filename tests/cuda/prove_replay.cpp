@@ -113,8 +113,9 @@ bool prove_replay() {
     bool right = true;
     for (const std::size_t workers : {1u, 3u, 8u, 65u}) {
         for (const std::size_t n :
-             {std::size_t{1}, std::size_t{40}, std::size_t{3 * 4096 + 905}, std::size_t{1} << 17}) {
-            if ((small || workers == 65) && n > 20000) continue;
+             {std::size_t{1}, std::size_t{40},
+              (small ? std::size_t{1} : std::size_t{3}) * 4096 + 905, std::size_t{1} << 17}) {
+            if (n * workers > (small ? 100000u : 1u << 20)) continue;
             for (const bool with_edges : {false, true}) {
                 std::vector<std::vector<float>> rows;
                 for (std::size_t w = 0; w < workers; ++w) {
