@@ -62,16 +62,11 @@ struct AdditionRounding {
 };
 
 // Returns drawn_below_bits() for the random digits of an element. A rounding needs it with
-// probability 2^-33 or less. The arguments are numbers, so that a kernel passes them in registers.
-APSCOPE_HD_CALL bool further_digits_below(std::uint32_t magnitude, int shift,
-                                          std::uint32_t first_normal, std::uint32_t key_low,
-                                          std::uint32_t key_high, std::uint32_t worker,
-                                          std::uint32_t stage_and_hop, std::uint64_t element) {
-    const RandomStream stream{{key_low, key_high}, worker, stage_and_hop, 64};
-    SplitCast cast{};
-    cast.shift = shift;
-    cast.first_normal = first_normal;
-    return drawn_below_bits(magnitude, cast, StreamWord{&stream, element});
+// probability 2^-33 or less. It is inlined, because a kernel with a call needs more registers.
+APSCOPE_HD bool further_digits_below(std::uint32_t magnitude, const SplitCast& cast,
+                                     const RandomStream& stream, std::uint64_t element) {
+    const RandomStream wide{stream.key, stream.worker, stream.stage_and_hop, 64};
+    return drawn_below_bits(magnitude, cast, StreamWord{&wide, element});
 }
 
 struct SplitRounding {
@@ -94,9 +89,7 @@ struct SplitRounding {
                     const std::uint64_t added = added_bits<M>(words[j], cast.cast.random_bits);
                     values[j] =
                         draw_bits<M, true>(values[j], cast, added, [&](std::uint32_t magnitude) {
-                            return further_digits_below(magnitude, cast.shift, cast.first_normal,
-                                                        stream.key.low, stream.key.high,
-                                                        stream.worker, stream.stage_and_hop,
+                            return further_digits_below(magnitude, cast, stream,
                                                         first + static_cast<std::uint64_t>(j));
                         });
                 }
