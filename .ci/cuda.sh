@@ -27,6 +27,7 @@ build/cuda/tests/cuda/interpreter/interpreted_cuda_test --small --quick --no-tim
     exit 1
 }
 echo "$(grep -c ' 0 mismatches' build/cuda/interpreted.log) proofs hold in the interpreter of PTX"
+.venv/bin/python -m pytest -q tests/python/replay/test_interpreted_gpu.py
 # The recorder of matrix units, which is run by hand.
 nvcc -gencode=arch=compute_80,code=sm_80 -gencode=arch=compute_90a,code=sm_90a \
     -c -o build/cuda/record_matrix_units.o tests/cuda/record_matrix_units.cu
