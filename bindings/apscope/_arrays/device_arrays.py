@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -21,6 +23,8 @@ def module(
     why: str = "the array is in a GPU's memory", instead: str = "give an array in the CPU's memory"
 ) -> ModuleType:
     """``apscope._cuda``; RuntimeError if this installation has none."""
+    if loaded := sys.modules.get("apscope._cuda"):  # an import costs more than all other steps
+        return loaded
     try:
         from .. import _cuda  # type: ignore[attr-defined]  # it has no stub
     except ImportError as error:
@@ -45,7 +49,7 @@ class DeviceView:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
 
 class DeviceArray:
@@ -62,7 +66,7 @@ class DeviceArray:
             device,
             stream,
         )
-        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
         self._address = 0
         self._module = module()
         self._address = self._module.allocate(self.nbytes, device)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -89,7 +91,7 @@ def _result(
     try:
         tensor = torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
     except torch.cuda.OutOfMemoryError as error:
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        size = math.prod(shape) * dtype.itemsize
         raise MemoryError(
             f"the GPU does not have enough memory for the result's {size} bytes"
         ) from error
@@ -120,9 +122,13 @@ _PLAIN = Settings(Projection()._in_core(), 0, 1)
 def _projection(s: Settings) -> Any:
     """A projection of the CUDA module's own class."""
     p = s.projection
-    return device_arrays.module().Projection(
-        p.rounding, p.overflow, p.underflow, p.keep_payload, p.random_bits
-    )
+    made = device_arrays.module().Projection
+    return _made(made, p.rounding, p.overflow, p.underflow, p.keep_payload, p.random_bits)
+
+
+@functools.lru_cache(maxsize=64)
+def _made(projection: Any, *fields: Any) -> Any:
+    return projection(*fields)
 
 
 def quantize(x: Any, f: FloatFormat, s: Settings, random: Any, out: Any) -> Any:
@@ -232,7 +238,7 @@ def _narrowed(x: Any, view: DeviceView, device: int, sums: Any, address: int) ->
     """float64 values that are float32 numbers, as float32."""
     # By codes, which are float32's bits: a GPU's own conversion gives NaN other bits.
     result, target = _result(x, view, device, tuple(sums.shape), np.float32)
-    count = int(np.prod(sums.shape, dtype=np.int64))
+    count = math.prod(sums.shape)
     device_arrays.module().encode(
         address, target, count, 8, 4, "fp32", _projection(_PLAIN), 0, None, device, view.stream
     )
@@ -281,7 +287,7 @@ def matmul(
     result, address = _result(a, left, device, shape, np.float32, out)
     device_arrays.module().matmul(
         left.address, right.address, 0 if c is None else views["c"].address, address,
-        int(np.prod(shape[:-2], dtype=np.int64)), shape[-2], left.shape[-1], shape[-1], f.name,
+        math.prod(shape[:-2]), shape[-2], left.shape[-1], shape[-1], f.name,
         text("order", order), None if accumulate is None else accumulate.name,
         None if product is None else product.name, _projection(s), s.seed, device, left.stream,
     )  # fmt: skip
