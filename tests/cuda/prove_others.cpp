@@ -244,7 +244,7 @@ bool prove_tiles() {
     struct Shape {
         std::size_t rows, columns;
     };
-    constexpr std::size_t terms = 33;
+    const std::size_t terms = small ? 17 : 33;
     const std::vector<float> edges = edge_numbers();
     bool right = true;
     for (const auto [rows, columns] : {Shape{61, 56}, Shape{727, 728}, Shape{727, 730}}) {
@@ -256,6 +256,7 @@ bool prove_tiles() {
         std::vector<float> expected(rows * columns);
         for (const char* order : {"sequential", "chunked:16", "kahan"}) {
             for (const char* format : {"fp16", "bf16", "fp32"}) {
+                if (small && rows > 100 && std::string_view(format) != "fp16") continue;
                 for (const char* product : {"", "e4m3", "bf16", "fp32"}) {
                     SumOptions options;
                     options.order = parse_sum_order(order);
