@@ -57,20 +57,9 @@ void with_error_step(const float* in, float* out, std::size_t n, const FloatForm
 }
 
 inline ErrorStatistics error_statistics_of(std::size_t n, const ErrorTotalStep::Totals& total) {
-    using C = ErrorCounts;
     ErrorStatistics s;
     s.count = n;
-    s.counted = total.count[C::counted];
-    s.nonzero = total.count[C::nonzero];
-    s.underflow = total.count[C::underflow];
-    s.subnormal = total.count[C::subnormal];
-    s.saturated = total.count[C::saturated];
-    s.overflow = total.count[C::overflow];
-    s.nan = total.count[C::nan];
-    s.infinite = total.count[C::infinite];
-    for (int k = 0; k < all_error_sums; ++k) s.sums[static_cast<std::size_t>(k)] = total.sum[k];
-    s.max_ulp = total.max_ulp;
-    s.moments_defined = total.undefined == 0;
+    add_totals(s, total);
     return s;
 }
 

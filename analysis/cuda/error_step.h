@@ -15,31 +15,12 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "analysis/cuda/error_lane.h"
+#include "analysis/cuda/error_totals.h"
 #include "core/fixed_shape_sum.h"
 #include "emulation/cuda/cast/group_rounding.h"
 #include "emulation/cuda/cast/nan_bits.h"
 
 namespace apscope::detail {
-
-// The sums over pairs, and the sums of expected errors and of variances.
-inline constexpr int all_error_sums = error_sums + 2;
-
-// The statistics of a block, or of a part of it.
-template <class Count>
-struct alignas(16) ErrorTotals {
-    double sum[all_error_sums];
-    double max_ulp;
-    Count count[ErrorCounts::size];
-    Count undefined;  // roundings without known moments
-
-    APSCOPE_HD void join(const ErrorTotals<std::uint32_t>& other) {
-        for (int k = 0; k < ErrorCounts::size; ++k) count[k] += other.count[k];
-        undefined += other.undefined;
-        max_ulp = other.max_ulp > max_ulp ? other.max_ulp : max_ulp;
-    }
-};
-using ErrorBlock = ErrorTotals<std::uint32_t>;
 
 // Rounding: a class of emulation/cuda/cast/group_rounding.h, applied to scaled numbers. Draws: true
 // if the rounding is stochastic and its moments are added up.
@@ -77,19 +58,10 @@ struct ErrorBlockStep {
         else return add_any(first, lane, size);
     }
     APSCOPE_HD ErrorBlock share(const Lane& lane) const {
-        ErrorBlock share{};
-        for (int k = 0; k < error_sums; ++k) share.sum[k] = lane.pairs.sum[k];
-        share.sum[ErrorStatistics::expected_error] = lane.moments.error;
-        share.sum[ErrorStatistics::expected_variance] = lane.moments.variance;
-        share.max_ulp = lane.pairs.max_ulp;
-        for (int k = 0; k < ErrorCounts::size; ++k) share.count[k] = lane.pairs.count[k];
-        share.undefined = lane.moments.undefined;
-        return share;
+        return totals_of(lane.pairs, lane.moments);
     }
-    APSCOPE_HD ErrorBlock combine(ErrorBlock a, const ErrorBlock& b) const {
-        for (int k = 0; k < all_error_sums; ++k) a.sum[k] += b.sum[k];
-        a.join(b);
-        return a;
+    APSCOPE_HD ErrorBlock combine(const ErrorBlock& a, const ErrorBlock& b) const {
+        return combined(a, b);
     }
     APSCOPE_HD void finish(std::uint64_t place, const Lane&, const ErrorBlock& all) const {
         if (place % sum_lanes == 0) blocks[place / sum_lanes] = all;
@@ -187,9 +159,7 @@ struct ErrorTotalStep {
     }
     APSCOPE_HD Totals share(const Lane& lane) const { return lane.counts; }
     APSCOPE_HD Totals combine(Totals a, const Totals& b) const {
-        for (int k = 0; k < ErrorCounts::size; ++k) a.count[k] += b.count[k];
-        a.undefined += b.undefined;
-        a.max_ulp = b.max_ulp > a.max_ulp ? b.max_ulp : a.max_ulp;
+        a.join(b);
         return a;
     }
     APSCOPE_HD void finish(std::uint64_t i, const Lane& lane, const Totals& all) const {

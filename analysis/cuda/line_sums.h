@@ -3,23 +3,19 @@
 
 #include <cstdint>
 
-#include "analysis/cuda/error_step.h"
+#include "analysis/cuda/error_totals.h"
+#include "analysis/cuda/piece.h"
 
 namespace apscope::detail {
 
 // Made of 4-byte words, because a group of threads combines it by shuffles.
 struct LineSums {
-    double sums[ErrorStatistics::sum_count], split[ErrorSplit::part_count], max_ulp;
-    std::uint32_t counts[ErrorCounts::size],
-        undefined;  // roundings without moments
+    ErrorBlock totals;
+    double split[ErrorSplit::part_count];
 
     APSCOPE_HD static LineSums combined(const LineSums& a, const LineSums& b) {
-        LineSums all{};
-        for (int k = 0; k < ErrorStatistics::sum_count; ++k) all.sums[k] = a.sums[k] + b.sums[k];
+        LineSums all{detail::combined(a.totals, b.totals), {}};
         for (int k = 0; k < ErrorSplit::part_count; ++k) all.split[k] = a.split[k] + b.split[k];
-        all.max_ulp = a.max_ulp > b.max_ulp ? a.max_ulp : b.max_ulp;
-        for (int k = 0; k < ErrorCounts::size; ++k) all.counts[k] = a.counts[k] + b.counts[k];
-        all.undefined = a.undefined + b.undefined;
         return all;
     }
 };
@@ -31,14 +27,8 @@ struct RowLane {
     double split[ErrorSplit::part_count] = {};
 
     APSCOPE_HD LineSums sums() const {
-        LineSums s{};
-        for (int k = 0; k < error_sums; ++k) s.sums[k] = pairs.sum[k];
-        s.sums[ErrorStatistics::expected_error] = moments.error;
-        s.sums[ErrorStatistics::expected_variance] = moments.variance;
+        LineSums s{totals_of(pairs, moments), {}};
         for (int k = 0; k < ErrorSplit::part_count; ++k) s.split[k] = split[k];
-        s.max_ulp = pairs.max_ulp;
-        for (int k = 0; k < ErrorCounts::size; ++k) s.counts[k] = pairs.count[k];
-        s.undefined = moments.undefined;
         return s;
     }
 };

@@ -7,6 +7,7 @@
 
 #include "analysis/cuda/row_step.h"
 #include "emulation/cuda/allreduce/hop_program.h"
+#include "emulation/cuda/cast/nan_bits.h"
 
 namespace apscope::detail {
 

@@ -41,19 +41,8 @@ private:
 };
 
 void add_block(ErrorStatistics& s, const LineSums& block) {
-    using C = ErrorCounts;
-    for (std::size_t k = 0; k < s.sums.size(); ++k) s.sums[k] += block.sums[k];
+    add_totals(s, block.totals);
     for (std::size_t k = 0; k < s.split.sums.size(); ++k) s.split.sums[k] += block.split[k];
-    s.counted += block.counts[C::counted];
-    s.nonzero += block.counts[C::nonzero];
-    s.underflow += block.counts[C::underflow];
-    s.subnormal += block.counts[C::subnormal];
-    s.saturated += block.counts[C::saturated];
-    s.overflow += block.counts[C::overflow];
-    s.nan += block.counts[C::nan];
-    s.infinite += block.counts[C::infinite];
-    s.max_ulp = std::max(s.max_ulp, block.max_ulp);
-    s.moments_defined = s.moments_defined && block.undefined == 0;
 }
 
 }  // namespace

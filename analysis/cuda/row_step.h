@@ -24,6 +24,7 @@
 
 #include "analysis/cuda/line_sums.h"
 #include "analysis/cuda/piece.h"
+#include "emulation/cuda/cast/nan_bits.h"
 
 namespace apscope::detail {
 
