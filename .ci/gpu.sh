@@ -3,8 +3,8 @@
 # without Debian's packages: builds the kernels and the modules; proves every kernel and every step
 # equal to the host, and the package on torch tensors; trains there and here; runs compute-sanitizer
 # on small inputs; times every kernel beside a device copy, a replay of ResNet-18's size beside the
-# CPU, and a step of training beside one without quantization. Every part has a time limit and runs whatever became of the others. Writes FOLDER/gpu.json and prints the table
-# of docs/performance.md.
+# CPU, and a step of training beside one without quantization. Every part has a time limit and runs
+# whatever became of the others. Writes FOLDER/gpu.json and prints the table of docs/performance.md.
 #
 #   .ci/gpu.sh [--dry-run] [--out FOLDER] [--seconds N]     FOLDER: build/gpu, N: 420
 #   .ci/gpu.sh --sources    where there is a network: puts the sources of nlohmann-json and RE2 into

@@ -94,8 +94,8 @@ def replay(
         Everything else runs on the CPU: reading and statistics of the traces, ``qsgd``, and schemes
         that work on whole tensors or have memory of elements (blocks, codebooks, signs, sparse
         ones, transforms, ``error_feedback``, ``cpd``), and tensors with fewer than 2^18 values,
-        elements times workers. A large tensor goes through the GPU in pieces. With `client` the Dask workers' GPUs are used. Needs the CUDA module, built with
-        ``-DAPSCOPE_CUDA=ON``.
+        elements times workers. A large tensor goes through the GPU in pieces. With `client` the
+        Dask workers' GPUs are used. Needs the CUDA module, built with ``-DAPSCOPE_CUDA=ON``.
     progress : bool
         A progress bar on standard error: visited values (once by the statistics, once by every
         scheme), their rate, and the time left.

@@ -63,8 +63,8 @@ class HALP:
     ----------
     parameters : iterable of float32 or float64 tensors on the CPU or a CUDA GPU
         Changed in place, and there everything is computed: on a GPU with the CPU's bits, except for
-        PyTorch's gradients and for the last bits of |g|, a sum. w~ is kept in their dtype; the rest is computed in fp64, or, with
-        ``bits="fp16"``, in fp32 before each rounding.
+        PyTorch's gradients and for the last bits of |g|, a sum. w~ is kept in their dtype; the rest
+        is computed in fp64, or, with ``bits="fp16"``, in fp32 before each rounding.
     rate : float
         The learning rate.
     bits : int, 2 to 24, "fp16" or None

@@ -16,11 +16,10 @@ using interpreter::Counts;
 
 constexpr int classes = static_cast<int>(Class::size);
 
-// Issue slots of a warp's instruction: a processor has lanes for 128 additions of 32 bits a clock,
-// 64 multiplications and fp64 operations, 16 conversions with fp64 or 64-bit integers and special
-// functions, 32 shuffles and accesses (CUDA's programming guide, throughput of arithmetic
-// instructions, compute capability 9.0). 64-bit additions are two of 32 bits. A division is a
-// function of about thirty instructions.
+// Issue slots of a warp's instruction, one for an fp32 addition, of which a processor does 128 a
+// clock: half as many multiplications of integers and fp64 operations, 16 conversions, 32 shuffles
+// and accesses; a 64-bit addition is two of 32 bits, a division a function of some twenty
+// instructions. These are assumptions, which the measured times in docs/performance.md check.
 constexpr double slots[classes] = {1, 2, 2, 1, 2, 8, 40, 4, 4, 4, 4, 1, 0};
 
 }  // namespace
