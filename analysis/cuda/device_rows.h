@@ -1,8 +1,9 @@
 // A RowDevice on any device that has memory and runs steps: a GPU through CUDA's streams
 // (emulation/cuda/machine/stream_queue.h), or the host with a loop, on which tests compare complete
 // replays. An item is processed in pieces of complete blocks, so the memory that it needs does not
-// depend on its size. While the steps of a piece run, the host copies the values of the next one to
-// the device and adds up the results of the one before.
+// depend on its size. With reductions in two phases there are two passes over the pieces. While the
+// steps of a piece run, the host copies the values of the next one to the device and adds up the
+// results of the one before.
 //
 // MakeQueue returns a queue with these functions, of which only those that wait keep the order of
 // copies and steps among each other:
@@ -29,6 +30,7 @@
 #include <vector>
 
 #include "analysis/cuda/row_plan.h"
+#include "analysis/cuda/shard_parts.h"
 #include "emulation/cuda/cast/step_choice.h"
 
 namespace apscope::detail {
@@ -66,7 +68,8 @@ public:
         queue.copy(plan.instructions().data(), plan.instructions().size(),
                    buffers->instructions.get());
         queue.copy(plan.rows().data(), plan.rows().size(), buffers->reduced_rows.get());
-        const auto copy = [&](const Piece& piece, const Inputs& to) {
+        const auto copy = [&](const Piece& piece, Inputs& to) {
+            if (std::exchange(to.first, piece.first) == piece.first) return;  // is there already
             for (std::size_t w = 0; w < gradients.size(); ++w) {
                 queue.copy(gradients[w].data() + piece.first, piece.count,
                            to.rows.get() + w * piece.count);
@@ -78,25 +81,52 @@ public:
         const auto piece_at = [&](std::uint64_t first) {
             return Piece{elements, first, std::min(blocks * sum_block, elements - first)};
         };
-        copy(piece_at(0), buffers->inputs[0]);
-        std::optional<Results> before;
-        std::size_t turn = 0;
-        for (std::uint64_t first = 0; first < elements; first += blocks * sum_block, turn ^= 1) {
-            const Piece piece = piece_at(first);
-            const Inputs& inputs = buffers->inputs[turn];
-            queue.work_waits_for_copies();
-            // The next piece overwrites the inputs of the steps so far, those of the piece before.
+        // Runs work(piece, inputs) for every piece, then after_copy() once the copy of the next one
+        // has started.
+        const auto for_pieces = [&](const auto& work, const auto& after_copy) {
+            copy(piece_at(0), buffers->inputs[0]);
+            std::size_t turn = 0;
+            for (std::uint64_t first = 0; first < elements; turn ^= 1) {
+                const Piece piece = piece_at(first);
+                queue.work_waits_for_copies();
+                // The next piece overwrites the inputs of the steps so far, those of the piece
+                // before.
+                queue.copies_wait_for_work();
+                work(piece, buffers->inputs[turn]);
+                first += piece.count;
+                if (first < elements) copy(piece_at(first), buffers->inputs[turn ^ 1]);
+                after_copy();
+            }
+        };
+        const ShardParts parts(elements, plan.workers(), blocks * sum_block);
+        std::vector<std::vector<WireTask>> encodings;
+        if (plan.encoded_sums() != 0) {
+            const auto extents =
+                queue.template allocate<SumExtent>(plan.encoded_sums() * parts.extents());
+            const auto add_up = [&](const Piece& piece, Inputs& inputs) {
+                for (std::size_t t = 0; t < tasks.size(); ++t)
+                    Run(queue, *buffers, inputs, plan, t, piece).find_extents(parts, extents.get());
+            };
+            for_pieces(add_up, [] {});
+            const auto found = queue.read(extents.get(), plan.encoded_sums() * parts.extents());
+            encodings = plan.encodings(found.get(), parts);
             queue.copies_wait_for_work();
+        }
+        std::optional<Results> before, now;
+        const auto compare = [&](const Piece& piece, Inputs& inputs) {
             queue.launch(ReferenceStep{inputs.rows.get(), piece, plan.workers(), divisor,
                                        buffers->reference.get()});
-            for (std::size_t t = 0; t < tasks.size(); ++t)
-                Run(queue, *buffers, inputs, plan, t, piece);
-            Results results(queue, *buffers, plan, piece);
-            if (first + piece.count < elements)
-                copy(piece_at(first + piece.count), buffers->inputs[turn ^ 1]);
+            for (std::size_t t = 0; t < tasks.size(); ++t) {
+                const auto& of_task = plan.tasks()[t].encoded_sum;
+                Run(queue, *buffers, inputs, plan, t, piece)
+                    .compare(parts, of_task ? encodings[*of_task] : std::vector<WireTask>{});
+            }
+            now.emplace(queue, *buffers, plan, piece);
+        };
+        for_pieces(compare, [&] {
             if (before) before->add_to(totals, plan);
-            before.emplace(std::move(results));
-        }
+            before = std::exchange(now, std::nullopt);
+        });
         before->add_to(totals, plan);
         return totals;
     }
@@ -114,6 +144,7 @@ private:
     struct Inputs {
         Memory<float> rows;
         Memory<double> noise;
+        std::uint64_t first = ~std::uint64_t{0};  // that of the piece whose values are there
 
         Inputs(Queue& queue, const RowPlan::Sizes& size, std::uint64_t blocks)
             : rows(queue.template allocate<float>(blocks * size.row_floats)),
@@ -123,7 +154,7 @@ private:
         Memory<HopInstruction> instructions;
         Memory<ReducedRow> reduced_rows;
         std::array<Inputs, 2> inputs;  // of pieces in turn; the second only if there are several
-        Memory<float> rounded;
+        Memory<float> rounded, phase_sums;
         Memory<double> reference, sent, results, drawn, errors;
         Memory<HopSlot> slots;
         Memory<LineSums> sums;
@@ -140,6 +171,7 @@ private:
               reduced_rows(queue.template allocate<ReducedRow>(plan.rows().size())),
               inputs{Inputs(queue, size, blocks), Inputs(queue, size, several ? blocks : 0)},
               rounded(queue.template allocate<float>(blocks * size.row_floats)),
+              phase_sums(queue.template allocate<float>(blocks * size.phase_sums)),
               reference(queue.template allocate<double>(blocks * sum_block)),
               sent(queue.template allocate<double>(blocks * size.sent)),
               results(queue.template allocate<double>(blocks * size.results)),
@@ -184,22 +216,27 @@ private:
         Run(Queue& q, Buffers& buffers, const Inputs& given, const RowPlan& p, std::size_t t,
             const Piece& of)
             : queue(q), b(buffers), inputs(given), plan(p), task(p.tasks()[t]),
-              intended(p.intended(t)), piece(of) {
+              intended(p.intended(t)), piece(of) {}
+
+        // encodings: those of the sums of a task in two phases, by shard.
+        void compare(const ShardParts& parts, const std::vector<WireTask>& encodings) {
             LineSums* const sums = b.sums.get() + task.first_sum * piece.blocks();
             round(intended.keys[0], sums);
-            double* const s = b.sent.get();
+            double *const s = b.sent.get(), *const y = b.results.get();
             const std::uint64_t n = piece.count;
             const bool moments = intended.wants_moments;
-            const SentSums sent{s, s + n, s + 2 * n, moments ? s + 3 * n : nullptr,
-                                moments ? s + 4 * n : nullptr};
-            queue.launch(SentStep{inputs.rows.get(), b.rounded.get(), piece, plan.workers(),
-                                  task.cast, plan.divisor(), sent});
-            double* const y = b.results.get();
+            // In two phases, the exact sum is the result of the first row.
+            const SentSums sent{intended.phases ? y : s, s + n, s + 2 * n,
+                                moments ? s + 3 * n : nullptr, moments ? s + 4 * n : nullptr};
+            for (const RowPlan::Messages& m : task.messages)
+                queue.launch(SentStep{inputs.rows.get(), b.rounded.get(), piece, plan.workers(),
+                                      m.workers, m.cast, plan.divisor(), sent});
             const std::uint64_t rows = task.row_count;
             const std::uint64_t closed = task.closed_forms;
             const ReducedResults results{y, closed != 0 ? y + rows * n : nullptr,
                                          closed != 0 ? y + (rows + closed) * n : nullptr};
-            add_up(intended.keys[0], task.first_row, rows, sent, results);
+            if (intended.phases) encode_sums(parts.of(piece.first), encodings, y + n);
+            else add_up(intended.keys[0], task.first_row, rows, sent, results);
             queue.launch(
                 ReducedStep{{sums + static_cast<std::uint64_t>(plan.workers()) * piece.blocks()},
                             piece,
@@ -217,25 +254,76 @@ private:
             if (task.draws != 0) draw();
         }
 
+        // Writes the extents of the sums of a task in two phases.
+        void find_extents(const ShardParts& parts, SumExtent* extents) {
+            if (!task.encoded_sum) return;
+            round(intended.keys[0], nullptr);
+            sum_messages();
+            for (const ShardPart& part : parts.of(piece.first))
+                queue.launch(SumExtentStep{b.phase_sums.get() + part.first, part.count,
+                                           extents + *task.encoded_sum * parts.extents() +
+                                               part.first_extent});
+        }
+
+    private:
+        // Calls f(rounding) with the rounding of a wire's numbers.
+        template <class F>
+        static void with_rounding_of(const WireTask& wire, const F& f) {
+            if (wire.narrow) {
+                with_rounding<float>(*wire.narrow, wire.projection, 0,
+                                     [&]<int Size>(const auto& rounding) { f(rounding); });
+            } else {
+                f(RuleRounding<double>{wire.scale.cast, {}});
+            }
+        }
+
         // Rounds the values of every worker; `sums` receives the lines of the messages, or is null.
         void round(PhiloxKey key, LineSums* sums) {
-            const auto launch = [&](const auto& rounding) {
-                using Rounding = std::decay_t<decltype(rounding)>;
-                queue.launch(WireStep<Rounding>{{sums},
-                                                inputs.rows.get(),
-                                                piece,
-                                                plan.workers(),
-                                                rounding,
-                                                task.cast,
-                                                key,
-                                                intended.wire_draws,
-                                                b.rounded.get()});
-            };
-            if (intended.narrow) {
-                with_rounding<float>(*intended.narrow, intended.projection, 0,
-                                     [&]<int Size>(const auto& rounding) { launch(rounding); });
-            } else {
-                launch(RuleRounding<double>{intended.wire.cast, {}});
+            for (const RowPlan::Messages& m : task.messages) {
+                with_rounding_of(*m.wire, [&](const auto& rounding) {
+                    using Rounding = std::decay_t<decltype(rounding)>;
+                    queue.launch(WireStep<Rounding>{{sums},
+                                                    inputs.rows.get(),
+                                                    piece,
+                                                    plan.workers(),
+                                                    m.workers,
+                                                    rounding,
+                                                    m.cast,
+                                                    key,
+                                                    intended.wire_draws,
+                                                    b.rounded.get()});
+                });
+            }
+        }
+
+        // Adds the rounded values in fp32.
+        void sum_messages() {
+            for (const RowPlan::Messages& m : task.messages)
+                queue.launch(
+                    PhaseSumStep{b.rounded.get(), piece, m.workers, m.cast, b.phase_sums.get()});
+        }
+
+        // The sums of two phases, encoded by the owners of the shards.
+        void encode_sums(const std::vector<ShardPart>& parts,
+                         const std::vector<WireTask>& encodings, double* out) {
+            sum_messages();
+            for (const ShardPart& part : parts) {
+                const float* const sums = b.phase_sums.get() + part.first;
+                const auto launch = [&](auto rounding, const WireCast& cast) {
+                    set_worker(rounding, intended.keys[0],
+                               static_cast<std::uint64_t>(plan.workers()) + part.shard,
+                               cast.scale.cast.random_bits);
+                    queue.launch(SumEncodingStep<decltype(rounding)>{
+                        sums, part.count, part.in_shard, rounding, cast, plan.divisor(),
+                        out + part.first});
+                };
+                if (encodings.empty()) {
+                    launch(NoRounding{}, WireCast{{}, 1.0, true});
+                    continue;
+                }
+                const WireTask& wire = encodings[part.shard];
+                with_rounding_of(wire,
+                                 [&](const auto& rounding) { launch(rounding, wire_cast(wire)); });
             }
         }
 
@@ -246,8 +334,8 @@ private:
                 using Adder = std::decay_t<decltype(adder)>;
                 const bool closed = results.bias != nullptr;
                 queue.launch(HopStep<Adder>{
-                    b.rounded.get(), piece, plan.workers(), task.cast, plan.divisor(), adder,
-                    b.reduced_rows.get() + first, count, b.instructions.get(), b.slots.get(),
+                    b.rounded.get(), piece, plan.workers(), task.messages[0].cast, plan.divisor(),
+                    adder, b.reduced_rows.get() + first, count, b.instructions.get(), b.slots.get(),
                     closed ? sent.bias : nullptr, closed ? sent.variance : nullptr, results});
             };
             if (intended.step) launch(StepAdder{*intended.step});

@@ -54,15 +54,25 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bo
     sizes_.row_floats = w * sum_block;
     if (has_noise) sizes_.noise = noise_blocks_a_sum;
     for (const RowTask& task : tasks) {
-        Task plan{{task.wire, task.inverse, task.narrow.has_value()}, task.wire, rows_.size()};
+        Task plan{{}, task.wires[0].scale, rows_.size()};
         plan.scale.units = divisor;
+        const int sharing = workers / static_cast<int>(task.wires.size());
+        for (std::size_t i = 0; i < task.wires.size(); ++i) {
+            const WireTask& wire = task.wires[i];
+            const int first = static_cast<int>(i) * sharing;
+            plan.messages.push_back({{first, first + sharing}, wire_cast(wire), &wire});
+        }
+        if (task.phases) {
+            sizes_.phase_sums = sum_block;
+            if (task.phases->encoding) plan.encoded_sum = encoded_sums_++;
+        }
         std::vector<ReducedRow> sampled;
         int slots = 0;
         for (const RowTask::Reduced& reduced : task.reduced) {
             ReducedRow row{};
             if (reduced.exact) {
                 row.kind = ReducedRow::Kind::exact;
-            } else {
+            } else if (!task.phases) {
                 const Programs::Written& written = programs.of(reduced.topology);
                 row = written.row;
                 row.first_slot = slots;
@@ -102,8 +112,37 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bo
 std::uint64_t RowPlan::bytes() const {
     const Sizes& s = sizes_;
     const std::uint64_t doubles = sum_block + s.sent + s.results + s.drawn + 2 * s.noise + s.errors;
-    return 3 * s.row_floats * sizeof(float) + doubles * sizeof(double) + s.slots * sizeof(HopSlot) +
+    return (3 * s.row_floats + s.phase_sums) * sizeof(float) + doubles * sizeof(double) +
+           s.slots * sizeof(HopSlot) + encoded_sums_ * sizeof(SumExtent) +
            s.sums * sizeof(LineSums) + s.ratios * sizeof(RatioProduct) + s.draws * sizeof(DrawSums);
+}
+
+std::vector<std::vector<WireTask>> RowPlan::encodings(std::span<const SumExtent> extents,
+                                                      const ShardParts& parts) const {
+    struct Sum {
+        float largest = 0.0f;
+        std::uint64_t nonfinite = 0, elements = 0;
+    };
+    std::vector<std::vector<WireTask>> all;
+    for (const RowTask& task : tasks_) {
+        if (!task.phases || !task.phases->encoding) continue;
+        std::vector<Sum> sums(static_cast<std::size_t>(workers_));
+        for (const std::vector<ShardPart>& piece : parts.pieces()) {
+            for (const ShardPart& part : piece) {
+                Sum& sum = sums[part.shard];
+                sum.elements += part.count;
+                for (std::uint64_t e = part.first_extent; e < part.end_extent; ++e) {
+                    sum.largest = std::max(sum.largest, extents[e].largest);
+                    sum.nonfinite += extents[e].nonfinite;
+                }
+            }
+        }
+        extents = extents.subspan(parts.extents());
+        std::vector<WireTask>& of_task = all.emplace_back();
+        for (const Sum& sum : sums)
+            of_task.push_back(task.phases->encoding(sum.largest, sum.nonfinite, sum.elements));
+    }
+    return all;
 }
 
 std::vector<RowTotals> RowPlan::no_totals(std::uint64_t elements) const {

@@ -4,12 +4,15 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "analysis/cuda/draw_step.h"
 #include "analysis/cuda/noise_step.h"
+#include "analysis/cuda/phase_step.h"
 #include "analysis/cuda/reduced_step.h"
+#include "analysis/cuda/shard_parts.h"
 #include "analysis/replay/row_device.h"
 
 namespace apscope::detail {
@@ -22,13 +25,23 @@ struct PieceSums {
     std::span<const DrawSums> draws;       // of sampled rows
 };
 
+inline WireCast wire_cast(const WireTask& wire) {
+    return {wire.scale, wire.inverse, wire.narrow.has_value()};
+}
+
 class RowPlan {
 public:
     RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bool has_noise);
 
-    struct Task {
+    // Neighbouring workers that share a scale.
+    struct Messages {
+        WorkerRange workers;
         WireCast cast;
-        FloatScale scale;  // scale of the results
+        const WireTask* wire;
+    };
+    struct Task {
+        std::vector<Messages> messages;  // of all workers
+        FloatScale scale;                // scale of the results
         // The index in rows() of the task's first row. The task has all its reduced rows there,
         // then its sampled rows a second time.
         std::uint64_t first_row;
@@ -37,12 +50,16 @@ public:
         std::uint64_t closed_forms = 0;  // number of reduced rows whose moments have one
         // The task's first entries in the arrays of PieceSums, in entries per block.
         std::uint64_t first_sum = 0, first_ratio = 0, first_draw = 0;
+        // In two phases whose sums are encoded: the task's number among those tasks.
+        std::optional<std::uint64_t> encoded_sum = {};
     };
     const std::vector<Task>& tasks() const { return plans_; }
     const std::vector<ReducedRow>& rows() const { return rows_; }
     const std::vector<HopInstruction>& instructions() const { return instructions_; }
     const RowTask& intended(std::size_t task) const { return tasks_[task]; }
     int workers() const { return workers_; }
+    // The number of tasks in two phases whose sums are encoded.
+    std::uint64_t encoded_sums() const { return encoded_sums_; }
     double divisor() const { return divisor_; }
     bool has_noise() const { return has_noise_; }
 
@@ -55,10 +72,15 @@ public:
             results = 0,                                // ReducedResults
             drawn = 0,                                  // the results of draws, and their spread
             noise = 0, errors = 0,                      // noise blocks, and errors of reduced rows
+            phase_sums = 0,                             // fp32 sums of two phases
             slots = 0;
     };
     const Sizes& sizes() const { return sizes_; }
     std::uint64_t bytes() const;  // per block
+    // For every task in two phases whose sums are encoded, the encodings of its shards' sums, from
+    // the extents of one task after another.
+    std::vector<std::vector<WireTask>> encodings(std::span<const SumExtent> extents,
+                                                 const ShardParts& parts) const;
 
     // Returns totals of zero, to which add() adds the sums of a piece, block by block.
     std::vector<RowTotals> no_totals(std::uint64_t elements) const;
@@ -69,6 +91,7 @@ private:
     int workers_;
     double divisor_;
     bool has_noise_;
+    std::uint64_t encoded_sums_ = 0;
     std::vector<Task> plans_;
     std::vector<ReducedRow> rows_;
     std::vector<HopInstruction> instructions_;

@@ -15,6 +15,8 @@
 //      ratios       8 noise blocks    their ratios to the noise, multiplied
 //      draws        the messages and hops of K draws, and their statistics (draw_step.h)
 //
+// In place of hops, a reduction in two phases has sums and their encoding (phase_step.h).
+//
 // Lanes are those of piece.h, 16 a block; a group of threads combines them, and one thread writes
 // the sums of a block. Blocks are added on the host, in their order.
 #pragma once
@@ -56,6 +58,34 @@ struct WireCast {
     }
 };
 
+// The number that is stored for x, the element `index` of its worker's random words.
+template <class Rounding>
+APSCOPE_HD float rounded_for_wire(const Rounding& rounding, const WireCast& cast, float x,
+                                  std::uint64_t index) {
+    using Number = typename Rounding::Number;
+    Number value[1];
+    if constexpr (sizeof(Number) == sizeof(float)) value[0] = x;
+    else value[0] = widened(x) * cast.scale.scale;
+    rounding(value, index);
+    if constexpr (sizeof(Number) == sizeof(float)) return value[0];
+    else return narrowed(value[0]);
+}
+
+// Gives a rounding the random words of a worker's messages.
+template <class Rounding>
+APSCOPE_HD void set_worker(Rounding& rounding, PhiloxKey key, std::uint64_t worker, int bits) {
+    if constexpr (requires { rounding.stream; })
+        rounding.stream = {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0),
+                           bits};
+}
+
+// Workers first .. last - 1, whose messages have one scale.
+struct WorkerRange {
+    int first, last;
+
+    APSCOPE_HD std::uint64_t size() const { return static_cast<std::uint64_t>(last - first); }
+};
+
 struct ReferenceStep {
     const float* rows;  // `workers` rows of piece.count values
     Piece piece;
@@ -76,38 +106,31 @@ struct ReferenceStep {
 // values, scaled numbers in fp64 for codes. Without `out`, values are only rounded.
 template <class Rounding>
 struct WireStep : LineSumsStep {
-    using Number = typename Rounding::Number;
     const float* rows;
     Piece piece;
-    int workers;
-    Rounding rounding;  // its stream differs per worker
+    int all_workers;
+    WorkerRange workers;  // those of the step
+    Rounding rounding;    // its stream differs per worker
     WireCast cast;
     PhiloxKey key;
     // True: the moments of the roundings are added up, for the result row of the messages.
     bool moments;
     float* rounded;  // in the layout of `rows`
 
-    APSCOPE_HD std::uint64_t count() const {
-        return static_cast<std::uint64_t>(workers) * piece.blocks() * sum_lanes;
+    APSCOPE_HD std::uint64_t count() const { return workers.size() * piece.blocks() * sum_lanes; }
+    APSCOPE_HD std::uint64_t worker_of(std::uint64_t line) const {
+        return static_cast<std::uint64_t>(workers.first) + line % workers.size();
     }
     APSCOPE_HD RowLane begin(std::uint64_t item) const {
         const LaneItem at(item);
-        const std::uint64_t w = static_cast<std::uint64_t>(workers), worker = at.line % w;
+        const std::uint64_t worker = worker_of(at.line);
         Rounding rounding_of_row = rounding;
-        if constexpr (!std::is_same_v<Rounding, AdditionRounding>) {
-            rounding_of_row.stream = {key, static_cast<std::uint32_t>(worker),
-                                      stage_and_hop(Stage::wire, 0), cast.scale.cast.random_bits};
-        }
+        set_worker(rounding_of_row, key, worker, cast.scale.cast.random_bits);
         const float* row = rows + worker * piece.count;
         float* sent = rounded + worker * piece.count;
         RowLane lane;
-        piece.each(at.line / w, at.lane, [&](std::uint64_t i) {
-            Number value[1];
-            if constexpr (sizeof(Number) == sizeof(float)) value[0] = row[i];
-            else value[0] = widened(row[i]) * cast.scale.scale;
-            rounding_of_row(value, piece.first + i);
-            if constexpr (sizeof(Number) == sizeof(float)) sent[i] = value[0];
-            else sent[i] = narrowed(value[0]);
+        piece.each(at.line / workers.size(), at.lane, [&](std::uint64_t i) {
+            sent[i] = rounded_for_wire(rounding_of_row, cast, row[i], piece.first + i);
             if (out == nullptr) return;
             const double x = row[i], y = cast.value_of(sent[i]);
             lane.pairs.add_limits(x, cast.code_of(sent[i]), cast.scale);
@@ -118,6 +141,12 @@ struct WireStep : LineSumsStep {
         });
         return lane;
     }
+    APSCOPE_HD void finish(std::uint64_t item, const RowLane&, const LineSums& all) const {
+        const LaneItem at(item);
+        if (out == nullptr || at.lane != 0) return;
+        out[at.line / workers.size() * static_cast<std::uint64_t>(all_workers) +
+            worker_of(at.line)] = all;
+    }
 };
 
 // Sums over the workers, one number per element: the exact sums of the messages, and the errors of
@@ -126,18 +155,24 @@ struct WireStep : LineSumsStep {
 struct SentSums {
     double *exact, *lost, *clipped, *bias, *variance;
 };
+// Continues the sums with those of a range of workers. The range of the last workers divides them.
 struct SentStep {
     const float *rows, *rounded;
     Piece piece;
-    int workers;
+    int all_workers;
+    WorkerRange workers;
     WireCast cast;
     double divisor;
     SentSums out;
 
     APSCOPE_HD std::uint64_t count() const { return piece.count; }
     APSCOPE_HD void operator()(std::uint64_t i) const {
-        double exact = 0.0, lost = 0.0, clipped = 0.0, bias = 0.0, variance = 0.0;
-        for (int w = 0; w < workers; ++w) {
+        const bool begun = workers.first != 0, has_moments = out.bias != nullptr;
+        double exact = begun ? out.exact[i] : 0.0, lost = begun ? out.lost[i] : 0.0,
+               clipped = begun ? out.clipped[i] : 0.0,
+               bias = begun && has_moments ? out.bias[i] : 0.0,
+               variance = begun && has_moments ? out.variance[i] : 0.0;
+        for (int w = workers.first; w < workers.last; ++w) {
             const std::uint64_t at = static_cast<std::uint64_t>(w) * piece.count + i;
             const float x = rows[at], sent = rounded[at];
             const SentError e = cast.error(x, sent);
@@ -145,16 +180,17 @@ struct SentStep {
             exact = w == 0 ? y : exact + y;
             lost += e.underflow;
             clipped += e.saturation;
-            if (out.bias == nullptr) continue;
+            if (!has_moments) continue;
             const RoundingMoments m = cast.moments(x, y);
             bias += m.bias;
             variance += m.variance;
         }
-        const auto divided = [&](double v) { return divisor != 1.0 ? v / divisor : v; };
+        const bool divides = workers.last == all_workers && divisor != 1.0;
+        const auto divided = [&](double v) { return divides ? v / divisor : v; };
         out.exact[i] = divided(exact);
         out.lost[i] = divided(lost);
         out.clipped[i] = divided(clipped);
-        if (out.bias == nullptr) return;
+        if (!has_moments) return;
         out.bias[i] = bias;
         out.variance[i] = variance;
     }

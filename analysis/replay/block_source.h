@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "analysis/replay/row_device.h"
 #include "analysis/statistics/error_statistics.h"
 #include "analysis/statistics/result_row.h"
 #include "analysis/statistics/split_kernels.h"
@@ -91,6 +92,9 @@ public:
     virtual double max_ulp(std::size_t, std::span<const double>, std::span<const double>) const {
         return 0.0;
     }
+
+    // The work of this source as a task for a device, or no value if a device cannot do it.
+    virtual std::optional<RowTask> task() { return std::nullopt; }
 
 protected:
     SourceFacts facts_;

@@ -103,18 +103,12 @@ void FloatBlocks::read_sent(std::size_t w, std::size_t, std::span<double> y) {
                                             : buffers_.exchange.decoded[w][i];
 }
 
-bool FloatBlocks::supports_device() const {
-    return encoder_.grid.format.fits_fp32() && !decision_.skipped &&
-           !exchange_.wire().divisors().any() &&
-           std::ranges::all_of(topologies_, &Topology::is_plain);
-}
-
-RowTask FloatBlocks::task() const {
+std::optional<RowTask> FloatBlocks::task() {
+    if (decision_.skipped || !supports_device(encoder_.grid, exchange_.wire()) ||
+        !std::ranges::all_of(topologies_, &Topology::is_plain))
+        return std::nullopt;
     RowTask task;
-    task.wire = sender_.scale();
-    task.projection = encoder_.grid.projection;
-    task.inverse = decision_.exponent ? exchange_.wire().decode(1.0) : 0.0;
-    task.narrow = exchange_.wire().grid();
+    task.wires = {wire_task(encoder_.grid, exchange_.wire())};
     if (const auto& sums = exchange_.sums(); sums && (sums->in_hardware || sums->step))
         task.step = sums->step.value_or(StepCast<float>{});
     task.accumulator = exchange_.accumulator();

@@ -1,5 +1,5 @@
 // FloatBlocks: the BlockSource of a scheme that streams (emulation/schemes/float_exchange.h), on
-// one item. It also describes the same work as one task for a device.
+// one item.
 #pragma once
 
 #include <cstddef>
@@ -21,11 +21,8 @@ public:
     void draw(std::size_t d, std::size_t first, std::size_t count) override;
     void read_sent(std::size_t w, std::size_t first, std::span<double> y) override;
     void reduce(std::size_t r, std::size_t first, std::span<double> y, HopMoments* hops) override;
+    std::optional<RowTask> task() override;  // only with plain topologies
 
-    // The work of this source as a task for a device, if the device can do it: only for formats of
-    // fp32 numbers and plain topologies.
-    bool supports_device() const;
-    RowTask task() const;
     // The facts about the messages of `scheme`, which is this scheme or another with the same sums.
     SentItem sent(const SchemeParts& scheme, const Decision& decision) const;
 

@@ -25,11 +25,24 @@ void decode_moments(std::span<double> bias, std::span<double> variance, double s
     simd::run<DecodeMoments>(bias.data(), variance.data(), scale, bias.size());
 }
 
+FloatScale wire_scale(const FloatGrid& grid, const FloatWire& wire) {
+    const double before = wire.divisors().before;
+    return {wire.cast(), wire.scale(), 1.0 / before, grid.format.smallest_normal() * before,
+            grid.format.largest()};
+}
+
+bool supports_device(const FloatGrid& grid, const FloatWire& wire) {
+    return grid.format.fits_fp32() && !wire.divisors().any();
+}
+
+WireTask wire_task(const FloatGrid& grid, const FloatWire& wire) {
+    return {wire_scale(grid, wire), grid.projection, wire.grid(), wire.inverse()};
+}
+
 FloatSender::FloatSender(const FloatGrid& grid, const FloatWire& wire, bool sums_draw, bool wide)
     : draws_(is_stochastic(grid)), divides_(wire.divisors().any()),
       finds_moments_((draws_ || sums_draw) && !divides_), wide_(wide),
-      scale_{wire.cast(), wire.scale(), 1.0 / wire.divisors().before,
-             grid.format.smallest_normal() * wire.divisors().before, grid.format.largest()} {
+      scale_(wire_scale(grid, wire)) {
     if (!wire.is_narrow()) return;
     const FloatFormat& format = wire.grid().value();
     if (!finds_moments_ && !wide) nearest_ = make_nearest_cast(format, grid.projection);

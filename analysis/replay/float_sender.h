@@ -25,6 +25,12 @@ struct BlockBuffers {
     AccountBuffers account;
 };
 
+// The scale by which the rows of such messages count limits and measure errors in ulps.
+FloatScale wire_scale(const FloatGrid& grid, const FloatWire& wire);
+// The encoding as a task for a device; only for formats of fp32 numbers, without divisions.
+bool supports_device(const FloatGrid& grid, const FloatWire& wire);
+WireTask wire_task(const FloatGrid& grid, const FloatWire& wire);
+
 class FloatSender {
 public:
     // sums_draw: some partial sums are rounded stochastically, so the moments of the messages are
@@ -35,8 +41,7 @@ public:
     // stored in row w of the buffers.
     SentBlock send(FloatWire& wire, std::size_t w, std::span<const float> x, std::size_t first,
                    PhiloxKey key, BlockBuffers& buffers) const;
-    // The scale by which wire rows count limits and measure errors in ulps.
-    const FloatScale& scale() const { return scale_; }
+    const FloatScale& scale() const { return scale_; }  // wire_scale()
     Moments moments() const;
 
 private:

@@ -81,7 +81,9 @@ public:
     void take_draw(std::size_t d, std::size_t first, std::size_t count);
     void add_draws(std::size_t first);
 
-    // Takes the totals that a device computed, in place of add() and of draws.
+    // The work of the source as a task for a device (BlockSource::task), and what takes the totals
+    // that the device computed, in place of add() and of draws.
+    std::optional<RowTask> task() { return facts().skipped ? std::nullopt : source_->task(); }
     void take(RowTotals totals);
 
     std::vector<ResultRow> rows(const SentItem& sent) const;

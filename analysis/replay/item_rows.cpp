@@ -10,31 +10,27 @@ namespace apscope::detail {
 
 namespace {
 
-// The computation of one scheme on an item, which all schemes with the same sums share.
+// The computation of one scheme on an item. Schemes with the same sums share one of FloatBlocks.
+template <class Blocks>
 struct Run {
-    Run(const Streamed& scheme, const ItemContext& item, BlockBuffers& buffers)
-        : Run(item, buffers,
-              std::make_unique<FloatBlocks>(scheme.encoder(), *scheme.decision, item, buffers)) {}
-
-    const FloatBlocks& blocks;
-    ItemAccount account;
-
-private:
-    Run(const ItemContext& item, BlockBuffers& buffers, std::unique_ptr<FloatBlocks> source)
+    Run(const ItemContext& item, BlockBuffers& buffers, std::unique_ptr<Blocks> source)
         : blocks(*source), account(item, buffers.account, std::move(source)) {}
+
+    const Blocks& blocks;
+    ItemAccount account;
 };
 
 // Computes on the device the schemes that it supports; returns the accounts of the others.
-std::vector<ItemAccount*> run_on_device(std::vector<Run>& runs, const ItemContext& item,
-                                        RowDevice* device) {
+std::vector<ItemAccount*> run_on_device(const std::vector<ItemAccount*>& accounts,
+                                        const ItemContext& item, RowDevice* device) {
+    const std::uint64_t values = std::uint64_t{item.elements()} * item.gradients.size();
+    if (device == nullptr || values < device->min_values()) return accounts;
     std::vector<ItemAccount*> here, there;
     std::vector<RowTask> tasks;
-    const std::uint64_t values = std::uint64_t{item.elements()} * item.gradients.size();
-    const bool is_worth_it = device != nullptr && values >= device->min_values();
-    for (Run& run : runs) {
-        const bool on_device = is_worth_it && run.blocks.supports_device();
-        (on_device ? there : here).push_back(&run.account);
-        if (on_device) tasks.push_back(run.blocks.task());
+    for (ItemAccount* account : accounts) {
+        std::optional<RowTask> task = account->task();
+        (task ? there : here).push_back(account);
+        if (task) tasks.push_back(std::move(*task));
     }
     if (there.empty()) return here;
     std::vector<RowTotals> totals =
@@ -53,9 +49,9 @@ bool have_same_sums(const Streamed& a, const Streamed& b) {
 }
 
 // The item with the topologies of one scheme.
-ItemContext item_of(const Streamed& s, ItemContext item) {
-    item.topologies = s.topologies;
-    item.last_alone = s.for_last;
+ItemContext item_of(std::span<const Topology> topologies, bool for_last, ItemContext item) {
+    item.topologies = topologies;
+    item.last_alone = for_last;
     return item;
 }
 
@@ -67,9 +63,10 @@ BlockBuffers& Workspace::blocks_of(int workers) {
 }
 
 std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,
+                                                  std::span<const InPhases> in_phases,
                                                   const ItemContext& item, BlockBuffers& buffers,
                                                   RowDevice* device) {
-    std::vector<Run> runs;
+    std::vector<Run<FloatBlocks>> runs;
     runs.reserve(schemes.size());
     std::vector<std::size_t> run_of;  // for each scheme, its place in `runs`
     for (const Streamed& s : schemes) {
@@ -78,9 +75,22 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
             [&](const Streamed& earlier) { return have_same_sums(earlier, s); });
         const auto place = static_cast<std::size_t>(same - schemes.begin());
         run_of.push_back(place < run_of.size() ? run_of[place] : runs.size());
-        if (run_of.back() == runs.size()) runs.emplace_back(s, item_of(s, item), buffers);
+        if (run_of.back() != runs.size()) continue;
+        const ItemContext own = item_of(s.topologies, s.for_last, item);
+        runs.emplace_back(own, buffers,
+                          std::make_unique<FloatBlocks>(s.encoder(), *s.decision, own, buffers));
     }
-    const std::vector<ItemAccount*> here = run_on_device(runs, item, device);
+    std::vector<Run<PhaseBlocks>> phase_runs;
+    phase_runs.reserve(in_phases.size());
+    for (const InPhases& p : in_phases) {
+        const ItemContext own = item_of({}, p.for_last, item);
+        phase_runs.emplace_back(own, buffers,
+                                std::make_unique<PhaseBlocks>(*p.scheme, p.step, own, buffers));
+    }
+    std::vector<ItemAccount*> accounts;
+    for (auto& run : runs) accounts.push_back(&run.account);
+    for (auto& run : phase_runs) accounts.push_back(&run.account);
+    const std::vector<ItemAccount*> here = run_on_device(accounts, item, device);
     Buffer<double> reference;
     for (std::size_t first = 0; first < item.elements() && !here.empty(); first += sum_block) {
         item.add_up(first, std::min(sum_block, item.elements() - first), reference);
@@ -88,9 +98,10 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
     }
     std::vector<std::vector<ResultRow>> rows;
     for (std::size_t s = 0; s < schemes.size(); ++s) {
-        const Run& run = runs[run_of[s]];
+        const Run<FloatBlocks>& run = runs[run_of[s]];
         rows.push_back(run.account.rows(run.blocks.sent(*schemes[s].scheme, *schemes[s].decision)));
     }
+    for (const auto& run : phase_runs) rows.push_back(run.account.rows(run.blocks.sent()));
     return rows;
 }
 

@@ -1,5 +1,5 @@
-// The result rows of one item, a (step, tensor) pair, for all schemes that scale and round, in one
-// pass over the gradients.
+// The result rows of one item, a (step, tensor) pair, in one pass over the gradients: for all
+// schemes that scale and round, and their reductions in two phases.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analysis/replay/float_blocks.h"
+#include "analysis/replay/phase_blocks.h"
 #include "emulation/machine/buffers.h"
 
 namespace apscope::detail {
@@ -31,9 +32,18 @@ struct Streamed {
     const FloatEncoder& encoder() const { return scheme->encoding.float_encoder.value(); }
 };
 
+// A reduction in two phases, at the item's step; only if supports_phases() is true.
+struct InPhases {
+    const SchemeParts* scheme;
+    TrainingStep step;
+    bool for_last = false;  // as in Streamed, for the reduction's own row
+};
+
 // Works block by block, or on the device for the schemes that it supports. The rows are in the
-// order of the schemes. Schemes that send and add the same codes are computed once.
+// order of the schemes, those in phases last. Schemes that send and add the same codes are computed
+// once.
 std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,
+                                                  std::span<const InPhases> in_phases,
                                                   const ItemContext& item, BlockBuffers& buffers,
                                                   RowDevice* device = nullptr);
 

@@ -1,8 +1,5 @@
 #include "analysis/replay/phase_blocks.h"
 
-#include <memory>
-#include <utility>
-
 namespace apscope::detail {
 
 namespace {
@@ -20,63 +17,66 @@ SourceFacts facts_of(const SchemeParts& scheme) {
     return facts;
 }
 
-class PhaseBlocks final : public BlockSource {
-public:
-    PhaseBlocks(const SchemeParts& scheme, const TrainingStep& step, const ItemContext& item,
-                BlockBuffers& buffers)
-        : BlockSource(facts_of(scheme)), scheme_(scheme), phases_(*scheme.encoding.float_phases),
-          item_(item), key_(step.key), buffers_(buffers),
-          exchange_(phases_, step, item.gradients, buffers.exchange, buffers.ahead) {
-        for (std::size_t i = 0; i < exchange_.wires(); ++i)
-            senders_.emplace_back(encoder().grid, exchange_.wire(i), false, false);
-        facts_.wire.moments = senders_[0].moments();
-        facts_.skipped = exchange_.skipped();
-    }
-
-    SentBlock send(std::size_t w, std::size_t first, std::size_t count) override {
-        const std::size_t i = exchange_.wire_of(w);
-        return senders_[i].send(exchange_.wire(i), w, item_.block(w, first, count), first, key_,
-                                buffers_);
-    }
-    void read_sent(std::size_t, std::size_t, std::span<double>) override {}  // no draws are taken
-    void reduce(std::size_t r, std::size_t first, std::span<double> y, HopMoments*) override {
-        if (r == 0) exchange_.exact_sum(y);
-        else exchange_.reduce(first, y);
-        simd::run<DivideRow>(y.data(), item_.divisor(), y.size());
-    }
-    SentItem sent() const {
-        return {scheme_.transport,          payload_bits(encoder().grid, item_.elements()),
-                encoder().side_bits,        encoder().side_bits,
-                exchange_.scale_exponent(), exchange_.skipped()};
-    }
-
-private:
-    const FloatEncoder& encoder() const {
-        return phases_.phase1->parts.encoding.float_encoder.value();
-    }
-
-    const SchemeParts& scheme_;
-    const FloatPhases& phases_;
-    ItemContext item_;
-    PhiloxKey key_;
-    BlockBuffers& buffers_;
-    PhaseExchange exchange_;
-    std::vector<FloatSender> senders_;  // one per wire of phase 1
-};
-
 }  // namespace
 
 bool supports_phases(const SchemeParts& scheme, const ItemContext& item) {
     return scheme.encoding.float_phases && item.reduces && (item.draws == 1 || !scheme.draws());
 }
 
-std::vector<ResultRow> phase_rows(const SchemeParts& scheme, const TrainingStep& step,
-                                  const ItemContext& item, BlockBuffers& buffers) {
-    auto source = std::make_unique<PhaseBlocks>(scheme, step, item, buffers);
-    const SentItem sent = source->sent();
-    ItemAccount account(item, buffers.account, std::move(source));
-    account.add(0, item.elements());
-    return account.rows(sent);
+PhaseBlocks::PhaseBlocks(const SchemeParts& scheme, const TrainingStep& step,
+                         const ItemContext& item, BlockBuffers& buffers)
+    : BlockSource(facts_of(scheme)), scheme_(scheme), phases_(*scheme.encoding.float_phases),
+      item_(item), key_(step.key), buffers_(buffers),
+      exchange_(phases_, step, item_.gradients, buffers.exchange, buffers.ahead) {
+    for (std::size_t i = 0; i < exchange_.wires(); ++i)
+        senders_.emplace_back(grid(), exchange_.wire(i), false, false);
+    facts_.wire.moments = senders_[0].moments();
+    facts_.skipped = exchange_.skipped();
+}
+
+SentBlock PhaseBlocks::send(std::size_t w, std::size_t first, std::size_t count) {
+    const std::size_t i = exchange_.wire_of(w);
+    return senders_[i].send(exchange_.wire(i), w, item_.block(w, first, count), first, key_,
+                            buffers_);
+}
+
+void PhaseBlocks::reduce(std::size_t r, std::size_t first, std::span<double> y, HopMoments*) {
+    if (r == 0) exchange_.exact_sum(y);
+    else exchange_.reduce(first, y);
+    simd::run<DivideRow>(y.data(), item_.divisor(), y.size());
+}
+
+std::optional<RowTask> PhaseBlocks::task() {
+    // All wires of a phase have one grid, so what holds for the first of them holds for all.
+    const bool encodes_sums = phases_.phase2 != nullptr;
+    if (exchange_.skipped() || !supports_device(grid(), exchange_.wire(0)) ||
+        (encodes_sums && !supports_device(exchange_.sum_grid(), exchange_.sum_wire({}))))
+        return std::nullopt;
+    RowTask task;
+    const std::size_t wires = exchange_.wires() == 1 ? 1 : item_.gradients.size();
+    for (std::size_t w = 0; w < wires; ++w)
+        task.wires.push_back(wire_task(grid(), exchange_.wire(exchange_.wire_of(w))));
+    task.phases.emplace();
+    if (encodes_sums) {
+        task.phases->encoding = [this](float largest, std::uint64_t nonfinite, std::size_t count) {
+            AgreedStatistics sum;
+            sum.amax = largest;
+            sum.nonfinite = nonfinite;
+            sum.elements = count;
+            return wire_task(exchange_.sum_grid(), exchange_.sum_wire(sum));
+        };
+    }
+    task.wire_draws = facts_.wire.moments == Moments::closed_form;
+    task.keys = {key_};
+    for (const RowFacts& row : facts_.reduced) task.reduced.push_back({{}, row.exact});
+    return task;
+}
+
+SentItem PhaseBlocks::sent() const {
+    const FloatEncoder& encoder = phases_.phase1->parts.encoding.float_encoder.value();
+    return {scheme_.transport,          payload_bits(encoder.grid, item_.elements()),
+            encoder.side_bits,          encoder.side_bits,
+            exchange_.scale_exponent(), exchange_.skipped()};
 }
 
 }  // namespace apscope::detail

@@ -14,6 +14,7 @@
 #include "analysis/replay/item_queue.h"
 #include "analysis/replay/item_rows.h"
 #include "analysis/replay/item_views.h"
+#include "analysis/replay/requested_topologies.h"
 #include "analysis/replay/row_stream.h"
 #include "analysis/replay/tensor_rows.h"
 #include "analysis/replay/work_list.h"
@@ -23,7 +24,6 @@
 #include "emulation/machine/parallel.h"
 #include "emulation/schemes/lookahead.h"
 #include "emulation/schemes/resolved_schemes.h"
-#include "emulation/schemes/two_phase.h"
 
 namespace apscope::detail {
 
@@ -50,13 +50,8 @@ class Replay {
 public:
     Replay(const Trace& trace, ReplayOptions options)
         : trace_(trace), manifest_(trace.manifest()), options_(std::move(options)),
-          schemes_(resolve(manifest_, options_)), work_(manifest_, options_, schemes_) {
-        for (const Topology& t : options_.topologies) {
-            if (t.kind == Topology::Kind::exact) continue;
-            requested_.push_back({t.name(), t.is_order()});
-            if (t.is_order()) orders_.push_back(t);
-            if (t.kind != Topology::Kind::levels && t.phases.text().empty()) common_.push_back(t);
-        }
+          schemes_(resolve(manifest_, options_)), work_(manifest_, options_, schemes_),
+          topologies_(options_.topologies) {
         for (const ResolvedScheme& scheme : schemes_)
             if (scheme.streams()) scheme.parts().add_to(needed_);
         if (options_.memory == 0) options_.memory = machine_memory() / 2;
@@ -91,20 +86,10 @@ private:
     ItemViews views(std::size_t t, std::size_t k) const {
         return {trace_, options_.steps[t], options_.tensors[k], options_.workers};
     }
-    // The topologies that add a scheme's codes.
+    // The topologies that add a scheme's codes; none if the gradients are reduced already.
     std::span<const Topology> orders_of(const SchemeParts& scheme) const {
         if (manifest_.stage != "local") return {};
-        return has_two_phases(scheme) ? orders_ : common_;
-    }
-    // The position of a topology's rows among the rows of a scheme: the wire, exact, the scheme's
-    // own reduction, then the requested topologies. The wire row of a topology with its own
-    // messages, such as two_phase, has that topology's position.
-    std::uint32_t place_of(const std::string& topology, bool wire) const {
-        const auto match = std::ranges::find(requested_, topology, &Requested::name);
-        const bool requested = match != requested_.end();
-        if (topology.empty() || (wire && (!requested || match->is_order))) return 0;
-        if (topology == "exact") return 1;
-        return requested ? 3 + static_cast<std::uint32_t>(match - requested_.begin()) : 2;
+        return topologies_.orders_of(scheme);
     }
     void report() const {
         if (options_.progress) options_.progress(done_.load(std::memory_order_relaxed), total_);
@@ -120,7 +105,9 @@ private:
                                  const Topology& topology);
     Made do_item(const WorkItem& item, Workspace& workspace);
     std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemContext& item,
-                                  const std::vector<std::size_t>& streaming, Workspace& workspace);
+                                  const std::vector<std::size_t>& streaming,
+                                  const std::vector<std::size_t>& in_phases, Workspace& workspace);
+    TrainingStep training_step(std::size_t t, std::size_t k, const ItemContext& item) const;
     std::vector<ResultRow> unstreamed(std::size_t t, std::size_t k, const ItemContext& item,
                                       const ResolvedScheme& resolved, State& state,
                                       Workspace& workspace);
@@ -136,13 +123,7 @@ private:
     ReplayOptions options_;
     std::vector<ResolvedScheme> schemes_;
     WorkList work_;
-    struct Requested {
-        std::string name;
-        bool is_order;
-    };
-    std::vector<Requested> requested_;  // the requested topologies, without exact
-    std::vector<Topology> orders_,  // for schemes whose two-phase reductions are separate schemes
-        common_;                    // for all other schemes
+    RequestedTopologies topologies_;
     NeededStatistics needed_;
     // By resolved scheme, then by topology as in select(); empty for schemes that do not stream.
     std::vector<std::vector<std::vector<Decision>>> decisions_;
@@ -158,7 +139,7 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
         row.step_index = static_cast<std::uint32_t>(options_.steps[t]);
         row.tensor_index = static_cast<std::uint32_t>(options_.tensors[k]);
         row.scheme_index = static_cast<std::uint32_t>(resolved.requested);
-        row.topology_index = place_of(row.topology, row.wire);
+        row.topology_index = topologies_.place_of(row.topology, row.wire);
         row.format = resolved.parts().grid;
         stand_for_whole(row, tensor(k).stands_for());
         if (row.note.empty()) row.note = resolved.scheme->note;
@@ -168,9 +149,25 @@ void Replay::name(std::vector<ResultRow>& rows, std::size_t t, std::size_t k,
     }
 }
 
-// The rows of all schemes that stream, in one pass over the item's blocks.
+TrainingStep Replay::training_step(std::size_t t, std::size_t k, const ItemContext& item) const {
+    const StepInfo& info = manifest_.steps[options_.steps[t]];
+    TrainingStep step;
+    step.tensor = tensor(k).name;
+    step.role = tensor(k).role;
+    step.shape = tensor(k).shape;
+    step.number = info.number;
+    step.index = t;
+    step.workers = options_.workers;
+    step.key = item.key(0);
+    step.loss = info.loss.value_or(step.loss);
+    step.learning_rate = info.learning_rate.value_or(step.learning_rate);
+    return step;
+}
+
+// The rows of all schemes that stream and of their two phases, in one pass over the item's blocks.
 std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemContext& item,
                                       const std::vector<std::size_t>& streaming,
+                                      const std::vector<std::size_t>& in_phases,
                                       Workspace& workspace) {
     std::vector<Streamed> schemes;
     for (const std::size_t s : streaming) {
@@ -183,8 +180,11 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
                                topologies, paths > 1});
         }
     }
-    std::vector<std::vector<ResultRow>> made =
-        streamed_rows(schemes, item, workspace.blocks_of(options_.workers), options_.device);
+    std::vector<InPhases> phases;
+    for (const std::size_t s : in_phases)
+        phases.push_back({&schemes_[s].parts(), training_step(t, k, item), schemes_[s].composed});
+    std::vector<std::vector<ResultRow>> made = streamed_rows(
+        schemes, phases, item, workspace.blocks_of(options_.workers), options_.device);
     std::vector<ResultRow> rows;
     auto next = made.begin();
     for (const std::size_t s : streaming) {
@@ -197,6 +197,11 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
         name(of_scheme, t, k, schemes_[s]);
         std::move(of_scheme.begin(), of_scheme.end(), std::back_inserter(rows));
     }
+    for (const std::size_t s : in_phases) {
+        name(*next, t, k, schemes_[s]);
+        std::move(next->begin(), next->end(), std::back_inserter(rows));
+        ++next;
+    }
     return rows;
 }
 
@@ -204,7 +209,6 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
 std::vector<ResultRow> Replay::unstreamed(std::size_t t, std::size_t k, const ItemContext& item,
                                           const ResolvedScheme& resolved, State& state,
                                           Workspace& workspace) {
-    const StepInfo& info = manifest_.steps[options_.steps[t]];
     const SchemeParts& scheme = resolved.parts();
     const std::string missing = missing_at(scheme, trace_, options_.steps[t]);
     ItemContext context = item;
@@ -215,22 +219,13 @@ std::vector<ResultRow> Replay::unstreamed(std::size_t t, std::size_t k, const It
         name(rows, t, k, resolved);
         return rows;
     }
-    TrainingStep step;
-    step.tensor = tensor(k).name;
-    step.role = tensor(k).role;
-    step.shape = tensor(k).shape;
-    step.number = info.number;
-    step.index = t;
-    step.workers = options_.workers;
+    TrainingStep step = training_step(t, k, item);
     const BucketViews beside(trace_, options_, resolved, t, k, totals_);
     step.bucket = beside.bucket();
-    step.key = item.key(0);
-    step.loss = info.loss.value_or(step.loss);
-    step.learning_rate = info.learning_rate.value_or(step.learning_rate);
     std::vector<TensorView> views;  // keeps the files mapped
     for (const std::string& what : scheme.needs) {
         if (what == "loss" || what == "learning_rate") continue;
-        views.push_back(trace_.read(info.number, tensor(k).name, 0, parse_kind(what)));
+        views.push_back(trace_.read(step.number, tensor(k).name, 0, parse_kind(what)));
         (what == "weights" ? step.weights : step.full_batch) = views.back().values;
     }
     std::vector<ResultRow> rows =
@@ -249,7 +244,7 @@ ItemContext Replay::context(std::size_t t, std::size_t k, const ItemViews& item,
     context.seed = options_.seed;
     context.draws = options_.draws;
     // For every scheme, orders_of() replaces these topologies.
-    if (context.reduces) context.topologies = orders_;
+    if (context.reduces) context.topologies = topologies_.orders();
     context.gradients = item.rows;
     context.noise = &noise;
     context.stands_for = tensor(k).stands_for();
@@ -284,14 +279,17 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
             noise = batch_noise(read.rows, manifest_.reduction == "mean");
         ItemContext context = this->context(t, k, read, noise);
         if (options_.persistence && !item.step) context.windows = &windows;
-        std::vector<std::size_t> streaming, others;
+        std::vector<std::size_t> streaming, in_phases, others;
         for (std::size_t s = 0; s < schemes_.size(); ++s) {
             const ResolvedScheme& resolved = schemes_[s];
             if (!work_.includes(item, resolved, t)) continue;
-            (resolved.streams() ? streaming : others).push_back(s);
+            const SchemeParts& parts = resolved.parts();
+            const bool phases = supports_phases(parts, context) && parts.needs.empty();
+            (resolved.streams() ? streaming : phases ? in_phases : others).push_back(s);
         }
-        // Two-phase reductions, which do not stream, come last, as in a table of results.
-        if (!streaming.empty()) add(stream(t, k, context, streaming, workspace));
+        // Two-phase reductions come after the schemes' own rows, as in a table of results.
+        if (!streaming.empty() || !in_phases.empty())
+            add(stream(t, k, context, streaming, in_phases, workspace));
         for (const std::size_t s : others) {
             State none;
             add(unstreamed(t, k, context, schemes_[s],
@@ -330,7 +328,7 @@ void Replay::select(std::vector<AgreedStatistics> statistics) {
         // differently for each topology, so the decisions for all topologies follow.
         std::vector<Topology> paths{Topology{}};
         if (resolved.parts().choice.looks_ahead && manifest_.stage == "local")
-            paths.insert(paths.end(), common_.begin(), common_.end());
+            paths.insert(paths.end(), topologies_.common().begin(), topologies_.common().end());
         for (const Topology& path : paths) decisions_[s].push_back(choose(input, resolved, path));
     }
 }
@@ -455,7 +453,7 @@ ReplayResult Replay::run() {
         std::move(some.begin(), some.end(), std::back_inserter(result.windows));
     std::ranges::stable_sort(result.windows, {}, [&](const ItemWindow& w) {
         return std::tuple(w.sums.first, w.tensor_index, w.scheme_index,
-                          place_of(w.topology, false));
+                          topologies_.place_of(w.topology, false));
     });
     for (std::map<std::string, State>& after : states) states_.merge(after);
     std::sort(result.noise.begin(), result.noise.end(), [](const ItemNoise& a, const ItemNoise& b) {

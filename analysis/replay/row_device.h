@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -20,18 +21,34 @@
 
 namespace apscope::detail {
 
-// One scheme that rounds to a format of fp32 numbers. Every worker sends the code round(scale x);
-// decoding multiplies the code by `inverse` or divides it by the scale.
-struct RowTask {
-    FloatScale wire;        // the cast and the scale
+// Rounding to a format of fp32 numbers under one scale: the code round(scale x) is sent; decoding
+// multiplies it by `inverse` or divides it by the scale.
+struct WireTask {
+    FloatScale scale;       // the cast and the scale
     Projection projection;  // the projection of the cast
     // The format of the decoded values if they are fp32 numbers; its cast includes the scale.
     std::optional<FloatFormat> narrow;
+    double inverse = 1.0;  // 1 / scale for a power of two; 0 for other scales
+};
+
+// A reduction in two phases (emulation/schemes/two_phase.h): the owner of a shard adds the messages
+// in fp32, in rank order, and encodes the sum.
+struct PhaseTask {
+    // The encoding of a shard's sum, from the sum's largest finite magnitude, the number of its
+    // elements that are not finite, and its length. Null if the sums are not encoded.
+    std::function<WireTask(float, std::uint64_t, std::size_t)> encoding;
+};
+
+// One scheme whose messages are rounded to a format.
+struct RowTask {
+    std::vector<WireTask> wires;  // one for all workers, or one for each
+    // Set for a reduction in two phases, which has two reduced rows, the exact one and its own, and
+    // none of the parts from `step` to `wants_moments`.
+    std::optional<PhaseTask> phases;
     // The step that rounds each partial sum (emulation/allreduce/fp32_sums.h), if the decoded
     // values can be added in fp32.
     std::optional<StepCast<float>> step;
-    double inverse = 1.0;        // 1 / scale for a power of two; 0 for other scales
-    Cast<double> accumulator;    // the cast of the hops' sums, also if `step` is given
+    Cast<double> accumulator{};  // the cast of the hops' sums, also if `step` is given
     bool wire_draws = false;     // wire rows have moments
     bool wants_moments = false;  // the sums of the messages' moments are needed for reduced rows
     // The key of draw 0, which the rows describe; if some row is sampled, the keys of all K draws.

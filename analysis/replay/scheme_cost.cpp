@@ -97,7 +97,7 @@ Run run_of(const ResolvedScheme& resolved, std::span<const Topology> topologies,
             const Decision decision = power_of_two(0);
             const Streamed streamed{&scheme, &decision, topologies};
             BlockBuffers buffers(item.workers());
-            streamed_rows({&streamed, 1}, item, buffers);
+            streamed_rows({&streamed, 1}, {}, item, buffers);
             return;
         }
         TrainingStep step;

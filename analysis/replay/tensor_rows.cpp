@@ -4,14 +4,17 @@
 #include <utility>
 
 #include "analysis/replay/exchange_blocks.h"
-#include "analysis/replay/phase_blocks.h"
+#include "analysis/replay/item_rows.h"
 #include "emulation/schemes/exchange_run.h"
 
 namespace apscope::detail {
 
 std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
                                    State& state, const ItemContext& item, BlockBuffers& buffers) {
-    if (supports_phases(scheme, item)) return phase_rows(scheme, step, item, buffers);
+    if (supports_phases(scheme, item)) {
+        const InPhases phases{&scheme, step, item.last_alone};
+        return std::move(streamed_rows({}, {&phases, 1}, item, buffers)[0]);
+    }
     auto source = std::make_unique<ExchangeBlocks>(scheme, item);
     ExchangeBlocks& blocks = *source;
     ItemAccount account(item, buffers.account, std::move(source));

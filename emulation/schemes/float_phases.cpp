@@ -7,7 +7,6 @@
 #include "core/fixed_shape_sum.h"
 #include "emulation/machine/row_kernels.h"
 #include "emulation/schemes/codecs/add_row.h"
-#include "emulation/schemes/two_phase.h"
 
 namespace apscope::detail {
 
@@ -66,7 +65,7 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
         phase2_.emplace(Wires{phases.phase2->parts, {}, {}});
     std::vector<double> scales;
     for (const std::span<const float> row : gradients_) {
-        const Decision decision = choose(phase1_.parts, row);
+        const Decision decision = choose(phase1_.parts, agreed_statistics(std::span(&row, 1)));
         skipped_ = skipped_ || decision.skipped;
         scales.push_back(decision.scale);
         wire_of_.push_back(phase1_.of(decision));
@@ -74,11 +73,19 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
     scale_exponent_ = common_exponent(scales);
 }
 
-Decision PhaseExchange::choose(const SchemeParts& parts, std::span<const float> row) const {
-    AgreedStatistics alone = agreed_statistics(std::span(&row, 1));
-    alone.largest_sum = std::numeric_limits<double>::infinity();  // unknown: no upper bound
+Decision PhaseExchange::choose(const SchemeParts& parts, AgreedStatistics row) const {
+    row.largest_sum = std::numeric_limits<double>::infinity();  // unknown: no upper bound
     State none;
-    return choose_one(parts.choice.choose, step_, none, alone);
+    return choose_one(parts.choice.choose, step_, none, row);
+}
+
+FloatWire& PhaseExchange::sum_wire(const AgreedStatistics& sum) {
+    Wires& wires = phase2_ ? *phase2_ : phase1_;
+    return *wires.wires[wires.of(choose(wires.parts, sum))];
+}
+
+const FloatGrid& PhaseExchange::sum_grid() const {
+    return phases_.phase2->parts.encoding.float_encoder.value().grid;
 }
 
 // Adds the workers' messages in the buffers, from element `at` of each on, in fp32 and rank order.
@@ -134,12 +141,12 @@ void PhaseExchange::append_sum(std::size_t s, const Shard& shard) {
         simd::run<WidenFloats>(static_cast<const float*>(sum_.data()), shard.count, done);
         return;
     }
-    Wires& wires = phase2_ ? *phase2_ : phase1_;
     const FloatSource owner{static_cast<std::uint32_t>(workers() + s), 0};
-    FloatWire& wire = *wires.wires[wires.of(choose(wires.parts, sum_))];
+    const std::span<const float> sum = sum_;
+    FloatWire& wire = sum_wire(agreed_statistics(std::span(&sum, 1)));
     for (std::size_t i = 0; i < shard.count; i += sum_block) {
         const std::size_t n = std::min(sum_block, shard.count - i);
-        wire.encode(owner, std::span<const float>(sum_).subspan(i, n), i, step_.key, false, ahead_);
+        wire.encode(owner, sum.subspan(i, n), i, step_.key, false, ahead_);
         if (wire.is_narrow())
             simd::run<WidenFloats>(static_cast<const float*>(ahead_.narrow[0].data()), n, done + i);
         else std::copy_n(ahead_.decoded[0].data(), n, done + i);

@@ -15,10 +15,9 @@
 
 #include "emulation/schemes/float_wire.h"
 #include "emulation/schemes/scheme.h"
+#include "emulation/schemes/shard.h"
 
 namespace apscope::detail {
-
-struct Shard;  // two_phase.h
 
 // The schemes of both phases. Each has a float encoder as fast path (SchemeParts::streams) and no
 // state.
@@ -46,6 +45,10 @@ public:
     std::size_t wires() const { return phase1_.wires.size(); }
     FloatWire& wire(std::size_t i) { return *phase1_.wires[i]; }
     std::size_t wire_of(std::size_t w) const { return wire_of_[w]; }
+    // The FloatWire that phase 2 chooses for a shard's sum, and its grid. A reduction without phase
+    // 2 has neither.
+    FloatWire& sum_wire(const AgreedStatistics& sum);
+    const FloatGrid& sum_grid() const;
 
     // exact_sum() and reduce() write sums of the elements whose messages are in the buffers:
     // exact_sum() adds the messages in fp64, reduce() computes the result of both phases for
@@ -64,7 +67,7 @@ private:
     };
     std::size_t workers() const { return gradients_.size(); }
     std::size_t elements() const { return gradients_[0].size(); }
-    Decision choose(const SchemeParts& parts, std::span<const float> row) const;
+    Decision choose(const SchemeParts& parts, AgreedStatistics row) const;
     void add_up(std::span<float> sum, const FloatBuffers& buffers, std::size_t at) const;
     void sum_of(const Shard& shard, std::size_t first, std::size_t count);
     void append_sum(std::size_t s, const Shard& shard);

@@ -55,6 +55,8 @@ public:
     const Divisors& divisors() const { return divisors_; }
     const Cast<double>& cast() const { return cast_.cast(); }
     double scale() const { return decision_.scale; }
+    // 1 / scale() if it is a power of two, else 0.
+    double inverse() const { return decision_.exponent ? inverse_ : 0.0; }
     // The codes of a row before they are divided, if encode() wrote codes.
     const Buffer<double>& rounded(const FloatBuffers& buffers, std::size_t row) const {
         return divisors_.before != 1.0 ? buffers.undivided[row] : buffers.codes[row];

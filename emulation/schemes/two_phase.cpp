@@ -176,12 +176,6 @@ std::function<Parameters(const Selection&)> select_alone(
 
 }  // namespace
 
-Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers) {
-    const std::size_t length = (elements + workers - 1) / workers,
-                      first = std::min(s * length, elements);
-    return {first, std::min(length, elements - first)};
-}
-
 void keep_own_shard(const RowPiece& p, std::size_t workers, Message& m) {
     const Bucket* const bucket = p.step.bucket;
     const std::size_t first = bucket != nullptr ? bucket->first : 0,

@@ -20,15 +20,9 @@
 #include <span>
 
 #include "emulation/schemes/scheme.h"
+#include "emulation/schemes/shard.h"
 
 namespace apscope::detail {
-
-// A shard: `count` elements of a tensor, from element `first` on.
-struct Shard {
-    std::size_t first, count;
-};
-// Shard s of a tensor of `elements` elements that `workers` workers reduce.
-Shard shard_of(std::size_t s, std::size_t elements, std::size_t workers);
 
 // True if two phases can use the scheme's encoding: each message can be decoded without the other
 // messages, and no scale is common to several tensors.

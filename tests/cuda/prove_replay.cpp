@@ -20,21 +20,28 @@ struct Asked {
     bool gathers;
 };
 
+WireTask make_wire(const FloatFormat& format, const Projection& projection, double scale) {
+    WireTask wire{{make_cast<double>(format, projection), scale, 1.0, format.smallest_normal(),
+                   format.largest()},
+                  projection,
+                  std::nullopt,
+                  0.0};
+    int exponent = 0;
+    if (std::frexp(scale, &exponent) != 0.5) return wire;
+    wire.inverse = 1.0 / scale;
+    wire.narrow = scaled_format(format, exponent - 1);
+    return wire;
+}
+
 RowTask make_task(const Asked& a) {
     const FloatFormat format = parse_format(a.format), accumulate = parse_format(a.accumulate);
     const Projection wire{a.wire, a.overflow}, hops{a.hops, a.overflow};
     RowTask task;
-    task.wire = {make_cast<double>(format, wire), a.scale, 1.0, format.smallest_normal(),
-                 format.largest()};
-    task.projection = wire;
-    int exponent = 0;
-    const bool power_of_two = std::frexp(a.scale, &exponent) == 0.5;
-    task.inverse = power_of_two ? 1.0 / a.scale : 0.0;
-    const int k = a.gathers ? 0 : exponent - 1;
-    if (power_of_two) task.narrow = scaled_format(format, exponent - 1);
+    task.wires = {make_wire(format, wire, a.scale)};
+    const std::optional<FloatFormat>& narrow = task.wires[0].narrow;
+    const int k = a.gathers ? 0 : std::ilogb(a.scale);
     const std::optional<Fp32Sums> sums =
-        task.narrow ? fp32_sums(a.gathers ? *task.narrow : format, accumulate, hops, k, 65)
-                    : std::nullopt;
+        narrow ? fp32_sums(a.gathers ? *narrow : format, accumulate, hops, k, 65) : std::nullopt;
     if (sums && (sums->in_hardware || sums->step))
         task.step = sums->step.value_or(StepCast<float>{});
     task.accumulator = make_accumulator(accumulate, hops).cast();
@@ -51,6 +58,28 @@ RowTask make_task(const Asked& a) {
     }
     for (int d = 0; d < a.draws; ++d)
         task.keys.push_back(replay_key(5, "weight", 3, static_cast<std::uint32_t>(d)));
+    return task;
+}
+
+// Two phases. If the messages have two scales in turn, there is one per worker. The sums' scale
+// depends on their largest magnitude, and is a power of two in every second shard only.
+RowTask in_phases(const char* name, RoundingMode rounding, int wires, bool encodes_sums) {
+    const FloatFormat format = parse_format(name);
+    const Projection projection{rounding, Overflow::saturate};
+    RowTask task;
+    for (int w = 0; w < wires; ++w)
+        task.wires.push_back(make_wire(format, projection, w % 2 == 0 ? 64.0 : 3.0));
+    task.phases.emplace();
+    if (encodes_sums) {
+        task.phases->encoding = [=](float largest, std::uint64_t nonfinite, std::size_t count) {
+            const double odd = (nonfinite + count) % 2 == 1 ? 1.5 : 1.0;
+            return make_wire(format, projection,
+                             odd * std::exp2(3 - std::ilogb(std::max(largest, 1e-30f))));
+        };
+    }
+    task.wire_draws = is_stochastic(rounding);
+    task.reduced = {{Topology{}, true}, {Topology{}, false}};
+    task.keys = {replay_key(5, "weight", 3, 0)};
     return task;
 }
 
@@ -108,10 +137,18 @@ std::vector<RowTask> replay_tasks() {
 bool prove_replay() {
     const std::unique_ptr<RowDevice> device = make_row_device(0);
     test::HostRows host({}, std::uint64_t{1} << 24);
-    const std::vector<RowTask> tasks = replay_tasks();
     const std::vector<float> edges = edge_numbers();
     bool right = true;
     for (const std::size_t workers : {1u, 3u, 8u, 65u}) {
+        std::vector<RowTask> tasks = replay_tasks();
+        for (const bool encodes_sums : {false, true}) {
+            for (const RoundingMode rounding :
+                 {RoundingMode::ties_to_even, RoundingMode::stochastic}) {
+                tasks.push_back(in_phases("e4m3fn", rounding, 1, encodes_sums));
+                tasks.push_back(
+                    in_phases("e5m2", rounding, static_cast<int>(workers), encodes_sums));
+            }
+        }
         for (const std::size_t n :
              {std::size_t{1}, std::size_t{40},
               (small ? std::size_t{1} : std::size_t{3}) * 4096 + 905, std::size_t{1} << 17}) {

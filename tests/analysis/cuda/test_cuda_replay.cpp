@@ -20,8 +20,8 @@ namespace {
 using namespace apscope::detail::test;
 
 const std::vector<const char*> all_topologies{
-    "sequential",           "ring",     "tree", "hierarchical:3", "sequential+kahan",
-    "hierarchical:2+kahan", "butterfly"};
+    "sequential",           "ring",      "tree",      "hierarchical:3", "sequential+kahan",
+    "hierarchical:2+kahan", "butterfly", "two_phase", "reduce_scatter"};
 constexpr std::uint64_t plenty = std::uint64_t{1} << 30;
 
 ReplayOptions asked(const Trace& trace, const std::vector<const char*>& schemes, int draws = 1) {
@@ -148,6 +148,32 @@ TEST_F(CudaReplay, AccumulatorsOfEveryKind) {
                      plenty);
 }
 
+TEST_F(CudaReplay, TwoPhases) {
+    const std::vector<const char*> schemes{"none:fp32",
+                                           "none:e4m3fn,overflow=saturate",
+                                           "none:e4m3,rounding=stochastic,random_bits=3",
+                                           "aps:e5m2",
+                                           "aps:e3m4,rule=tight,overflow=saturate",
+                                           "aps:e3m0noinf,rule=tight",
+                                           "aps:e4m3,rounding=stochastic",
+                                           "aps:e2m1fn,headroom=one",
+                                           "stochastic:e3m4,overflow=saturate",
+                                           "loss_scaling:e4m3fn,scale=10",
+                                           "loss_scaling:e5m2,scale=3,rounding=stochastic"};
+    for (const int workers : {1, 3, 8}) {
+        const Trace t = trace(workers, odd_sizes, workers == 3 ? "sum" : "mean", with_specials);
+        ReplayOptions options = asked(t, schemes);
+        options.topologies.clear();
+        for (const char* name : {"two_phase", "reduce_scatter", "two_phase,phase2=(none:bf16)",
+                                 "two_phase,phase2=(aps:e5m2,rule=tight)",
+                                 "two_phase,sum=exact"})  // the last runs here
+            options.topologies.push_back(parse_topology(name));
+        const std::size_t tasks = schemes.size() * odd_sizes.size() * 3;
+        expect_same_rows(t, options, 1, tasks, Late::copies);
+        expect_same_rows(t, options, plenty, tasks, Late::work);
+    }
+}
+
 TEST_F(CudaReplay, DrawsAreSampledAlike) {
     const Trace t = trace(4, {2 * 4096 + 77, 5}, "mean", with_specials);
     ReplayOptions options =
@@ -181,10 +207,11 @@ TEST_F(CudaReplay, WhatADeviceDoesNotServeRunsHere) {
     ReplayOptions options = asked(t, {"qsgd", "top_k", "aps:e4m3", "error_feedback(sign)"});
     options.device = &device;
     replay(t, options);
-    EXPECT_EQ(device.tasks(), 1u);
-    options.topologies.push_back(parse_topology("pat"));  // not plain, so the device gets no task
+    // aps in all orders, in two phases, and with reduce_scatter
+    EXPECT_EQ(device.tasks(), 3u);
+    options.topologies = {parse_topology("pat")};  // not plain, so the device gets no task
     replay(t, options);
-    EXPECT_EQ(device.tasks(), 1u);
+    EXPECT_EQ(device.tasks(), 3u);
 }
 
 TEST_F(CudaReplay, PiecesShrinkUntilTheyFit) {
@@ -220,7 +247,7 @@ TEST_F(CudaReplay, SmallItemsStayOnTheCpu) {
         const ReplayResult got = replay(t, options);
         expect_same(got.rows, expected.rows, std::to_string(min_values));
         const std::size_t items = min_values > 3 * 4096 ? 0 : min_values > 3 * 17 ? 1 : 3;
-        EXPECT_EQ(device.tasks(), 2 * items);
+        EXPECT_EQ(device.tasks(), 2 * 3 * items);  // in all orders, and two reductions in phases
     }
 }
 
@@ -255,7 +282,7 @@ TEST_F(CudaReplay, FastRoundingsAndSumsServeWhereTheyDoOnTheCpu) {
                                    std::span<const double>,
                                    std::span<const RowTask> tasks) override {
             for (const RowTask& task : tasks)
-                found.push_back(std::to_string(task.narrow.has_value()) +
+                found.push_back(std::to_string(task.wires[0].narrow.has_value()) +
                                 std::to_string(task.step.has_value()));
             throw std::runtime_error("noted");
         }
@@ -265,6 +292,7 @@ TEST_F(CudaReplay, FastRoundingsAndSumsServeWhereTheyDoOnTheCpu) {
     ReplayOptions options =
         asked(t, {"aps:e4m3", "aps:e4m3,hop_rounding=stochastic", "loss_scaling:e4m3,scale=1000",
                   "aps:e4m3,accumulate=fp32", "stochastic:e4m3"});
+    options.topologies = {parse_topology("ring")};
     options.device = &device;
     EXPECT_THROW(replay(t, options), std::runtime_error);
     EXPECT_EQ(device.found, (std::vector<std::string>{"11", "10", "00", "11", "11"}));

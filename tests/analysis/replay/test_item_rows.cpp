@@ -79,11 +79,11 @@ TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
         }
     }
     CountedRows device(std::uint64_t{1} << 30);
-    const auto here = streamed_rows(streamed, item, buffers),
-               there = streamed_rows(streamed, item, buffers, &device);
+    const auto here = streamed_rows(streamed, {}, item, buffers),
+               there = streamed_rows(streamed, {}, item, buffers, &device);
     EXPECT_EQ(device.tasks(), runs);
     for (std::size_t s = 0; s < streamed.size(); ++s) {
-        const auto alone = streamed_rows({&streamed[s], 1}, item, buffers);
+        const auto alone = streamed_rows({&streamed[s], 1}, {}, item, buffers);
         for (const auto& found : {here[s], there[s]}) {
             expect_same(found, alone[0], schemes[s]->spec);
             const auto bits = static_cast<std::int64_t>(

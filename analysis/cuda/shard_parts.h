@@ -1,0 +1,35 @@
+// The shards of a reduction in two phases (emulation/schemes/two_phase.h), cut where the pieces of
+// an item end.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/fixed_shape_sum.h"
+
+namespace apscope::detail {
+
+struct ShardPart {
+    std::uint64_t shard, first, count;  // `first`: the index in the piece of the first element
+    std::uint64_t in_shard;             // the index in the shard of the first element
+    // Every 4096 elements of a part have an extent (phase_step.h); these are the part's first and
+    // the next part's first among those of the item.
+    std::uint64_t first_extent, end_extent;
+};
+
+class ShardParts {
+public:
+    // piece: the elements of every piece but the last.
+    ShardParts(std::uint64_t elements, int workers, std::uint64_t piece);
+
+    // The parts in the piece that begins at element `first`.
+    const std::vector<ShardPart>& of(std::uint64_t first) const { return pieces_[first / piece_]; }
+    const std::vector<std::vector<ShardPart>>& pieces() const { return pieces_; }
+    std::uint64_t extents() const { return extents_; }
+
+private:
+    std::uint64_t piece_, extents_ = 0;
+    std::vector<std::vector<ShardPart>> pieces_;
+};
+
+}  // namespace apscope::detail
