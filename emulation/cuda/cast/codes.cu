@@ -53,10 +53,9 @@ void decode_on_device(const Code* in, Real* out, std::size_t n, const FloatForma
                       bool keep_payload, cudaStream_t stream) {
     if constexpr (std::is_same_v<Real, float>) require_fp32(format, "an array of fp32 numbers");
     const int bits = format.storage_bits();
-    BasicCodec<Real> codec = make_codec<Real>(format);
-    codec.keep_payload = keep_payload;
     const FirstIndex wide_at(bits < static_cast<int>(sizeof(Code) * 8), stream);
-    launch(DecodeStep<Code, Real, 4>{in, out, {n, 0}, codec, bits, wide_at.get()}, stream);
+    with_decode_step(in, out, n, format, keep_payload, wide_at.get(),
+                     [&](const auto& step) { launch(step, stream); });
     if (const auto index = wide_at.read()) {
         throw std::invalid_argument("the code of element " + std::to_string(*index) +
                                     " is wider than " + format.name() + ", which has " +

@@ -91,14 +91,28 @@ struct EncodeStep {
     }
 };
 
+// The same two ways back.
+template <class Real_>
+struct CodecDecoder {
+    using Real = Real_;
+    BasicCodec<Real> codec;
+    APSCOPE_HD Real operator()(BitsOf<Real> code) const { return decode_one<Real>(code, codec); }
+};
+struct MapDecoder {
+    using Real = float;
+    CodeMap map;
+    APSCOPE_HD float operator()(std::uint32_t code) const { return code_value(code, map); }
+};
+
 // Sets `out` to the values of codes. `wide_at`, unless null, receives the index of the first code
 // of more than `bits` bits.
-template <class Code, class Real, int Size>
+template <class Code, class Decoder, int Size>
 struct DecodeStep {
+    using Real = typename Decoder::Real;
     const Code* in;
     Real* out;
     ElementRange range;
-    BasicCodec<Real> codec;
+    Decoder decoder;
     int bits;
     unsigned long long* wide_at;
 
@@ -113,8 +127,7 @@ struct DecodeStep {
             }
         }
         Real values[Size];
-        for (int j = 0; j < Size; ++j)
-            values[j] = decode_one<Real>(static_cast<BitsOf<Real>>(codes[j]), codec);
+        for (int j = 0; j < Size; ++j) values[j] = decoder(static_cast<BitsOf<Real>>(codes[j]));
         store_group(out, range, offset, values);
     }
 };

@@ -1,6 +1,6 @@
 // Chooses the rounding and the group size for a cast's plan (emulation/cast/cast_plan.h): calls
-// f.template operator()<Size>(rounding) with a rounding of group_rounding.h; and the step that
-// encodes. Host only.
+// f.template operator()<Size>(rounding) with a rounding of group_rounding.h; and the steps that
+// encode and decode. Host only.
 #pragma once
 
 #include <optional>
@@ -76,6 +76,24 @@ void with_encode_step(const EncodeArrays<Real>& a, const FloatFormat& format,
                                 call.template operator()<8>(rounding, by_codec);
                             }
                         });
+}
+
+// Calls f(step) with the DecodeStep of n codes. `wide_at`, unless null, receives the index of the
+// first code that is wider than the format.
+template <class Real, class Code, class F>
+void with_decode_step(const Code* in, Real* out, std::size_t n, const FloatFormat& format,
+                      bool keep_payload, unsigned long long* wide_at, F&& f) {
+    const auto call = [&](const auto& decoder) {
+        using Decoder = std::remove_cvref_t<decltype(decoder)>;
+        f(DecodeStep<Code, Decoder, 4>{in, out, {n, 0}, decoder, format.storage_bits(), wide_at});
+    };
+    if constexpr (std::is_same_v<Real, float>) {
+        if (const std::optional<CodeMap> map = make_code_plan(format, keep_payload))
+            return call(MapDecoder{*map});
+    }
+    CodecDecoder<Real> by_codec{make_codec<Real>(format)};
+    by_codec.codec.keep_payload = keep_payload;
+    call(by_codec);
 }
 
 }  // namespace apscope::detail

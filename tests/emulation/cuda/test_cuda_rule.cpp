@@ -201,16 +201,11 @@ void expect_codes(const FloatFormat& format, const Projection& projection,
     for (const bool keep_payload : {false, true}) {
         std::vector<Real> values(codes.size()), decoded(codes.size());
         decode<Code, Real>(codes, values, format, keep_payload);
-        BasicCodec<Real> reader = make_codec<Real>(format);
-        reader.keep_payload = keep_payload;
         unsigned long long wide_at = ~0ull;
-        run_on_cpu(DecodeStep<Code, Real, 4>{
-            codes.data(),
-            decoded.data(),
-            {codes.size(), 0},
-            reader,
-            format.storage_bits(),
-            format.storage_bits() < static_cast<int>(sizeof(Code) * 8) ? &wide_at : nullptr});
+        with_decode_step(codes.data(), decoded.data(), codes.size(), format, keep_payload,
+                         format.storage_bits() < static_cast<int>(sizeof(Code) * 8) ? &wide_at
+                                                                                    : nullptr,
+                         [](const auto& step) { run_on_cpu(step); });
         EXPECT_EQ(differing(values, decoded), 0u) << describe(format, projection);
         EXPECT_EQ(wide_at, ~0ull);
     }
@@ -233,6 +228,23 @@ TEST(CudaRule, EveryEncoderServesWhatItShould) {
     EXPECT_EQ(chosen("bf16", {RoundingMode::toward_zero}), "map8");
     EXPECT_EQ(chosen("e4m3", {RoundingMode::stochastic}), "map8");
     EXPECT_EQ(chosen("e8m0fnu", {}), "codec4");
+}
+
+TEST(CudaRule, EveryDecoderServesWhatItShould) {
+    const auto by_map = [](const char* name, bool keep_payload) {
+        bool found = false;
+        const std::uint32_t in = 0;
+        float out = 1.0f;
+        with_decode_step(&in, &out, 1, parse_format(name), keep_payload, nullptr,
+                         [&]<class Decoder>(const DecodeStep<std::uint32_t, Decoder, 4>&) {
+                             found = std::is_same_v<Decoder, MapDecoder>;
+                         });
+        return found;
+    };
+    EXPECT_TRUE(by_map("e4m3", false));
+    EXPECT_TRUE(by_map("bf16", false));
+    EXPECT_FALSE(by_map("fp16", true));
+    EXPECT_FALSE(by_map("e8m0fnu", false));
 }
 
 TEST(CudaRule, CodesOfEveryNamedFormat) {
@@ -261,12 +273,8 @@ TEST(CudaRule, TheFirstCodeThatIsTooWideIsFound) {
     codes[990] = codes[517] = 16;
     std::vector<float> values(codes.size());
     unsigned long long wide_at = ~0ull;
-    run_on_cpu(DecodeStep<std::uint8_t, float, 4>{codes.data(),
-                                                  values.data(),
-                                                  {codes.size(), 0},
-                                                  make_codec<float>(f),
-                                                  f.storage_bits(),
-                                                  &wide_at});
+    with_decode_step(codes.data(), values.data(), codes.size(), f, false, &wide_at,
+                     [](const auto& step) { run_on_cpu(step); });
     EXPECT_EQ(wide_at, 517u);
 }
 
