@@ -98,6 +98,15 @@ def _result(
     return tensor, tensor.data_ptr()
 
 
+def _as_given(like: Any, result: Any) -> Any:
+    """The result, complete or on its way, as an array of JAX's if the argument is one."""
+    if isinstance(result, DeviceArray) and type(like).__module__.startswith("jax"):
+        import jax.dlpack
+
+        return jax.dlpack.from_dlpack(result)
+    return result
+
+
 # The package's functions -----------------------------------------------------------
 
 
@@ -139,7 +148,7 @@ def quantize(x: Any, f: FloatFormat, s: Settings, random: Any, out: Any) -> Any:
         view.address, address, view.size, view.dtype.itemsize, f.name, _projection(s), s.seed,
         device, view.stream,
     )  # fmt: skip
-    return result
+    return _as_given(x, result)
 
 
 def encode(
@@ -156,7 +165,7 @@ def encode(
         _projection(s), s.seed,
         nan, device, view.stream,
     )  # fmt: skip
-    return result
+    return _as_given(x, result)
 
 
 def _codes(codes: Any, what: str) -> DeviceView:
@@ -187,7 +196,7 @@ def decode(codes: Any, f: FloatFormat, keep_payload: Any, out: Any) -> Any:
         view.address, address, view.size, view.dtype.itemsize, dtype.itemsize, f.name,
         flag("keep_payload", keep_payload), device, view.stream,
     )  # fmt: skip
-    return result
+    return _as_given(codes, result)
 
 
 def cast_statistics(x: Any, f: FloatFormat, s: Settings, out: Any) -> dict[str, int | float | None]:
@@ -227,11 +236,9 @@ def allreduce(
         None if accumulate is None else accumulate.name, hop_rounding, input_cast, _projection(s),
         s.seed, scale, divisor, device, view.stream,
     )  # fmt: skip
-    return (
-        result
-        if topology == "exact" and not narrow
-        else _narrowed(x, view, device, result, address)
-    )
+    if topology != "exact" or narrow:
+        result = _narrowed(x, view, device, result, address)
+    return _as_given(x, result)
 
 
 def _narrowed(x: Any, view: DeviceView, device: int, sums: Any, address: int) -> Any:
@@ -291,7 +298,7 @@ def matmul(
         text("order", order), None if accumulate is None else accumulate.name,
         None if product is None else product.name, _projection(s), s.seed, device, left.stream,
     )  # fmt: skip
-    return result
+    return _as_given(a, result)
 
 
 def quantize_blocks(x: Any, f: BlockFormat, axis: int, s: Settings, out: Any) -> Any:
@@ -303,7 +310,7 @@ def quantize_blocks(x: Any, f: BlockFormat, axis: int, s: Settings, out: Any) ->
     device_arrays.module().quantize_blocks(
         view.address, address, shape, f.name, _projection(s), s.seed, device, view.stream
     )
-    return result
+    return _as_given(x, result)
 
 
 def encode_blocks(x: Any, f: BlockFormat, axis: int, s: Settings) -> tuple[Any, Any, float]:
@@ -317,7 +324,7 @@ def encode_blocks(x: Any, f: BlockFormat, axis: int, s: Settings) -> tuple[Any, 
         view.address, code_address, scale_address, shape, f.name, _projection(s), s.seed, device,
         view.stream,
     )  # fmt: skip
-    return codes, scales, tensor
+    return _as_given(x, codes), _as_given(x, scales), tensor
 
 
 def decode_blocks(
@@ -338,7 +345,7 @@ def decode_blocks(
         view.address, of_scales.address, 1.0 if tensor_scale is None else tensor_scale, address,
         shape, f.name, device, view.stream,
     )  # fmt: skip
-    return result
+    return _as_given(codes, result)
 
 
 #: Items of a replay with at least so many values, elements times workers, run on a GPU; None: the

@@ -365,7 +365,8 @@ class QuantizedModel:
         """Records the operands themselves, before their casts, as a trace: a context manager.
 
         A tensor of the trace is a use (``conv1.input``), stacked if a step calls it several times.
-        `apscope.replay` then measures the errors of any format or scheme, and `apscope.recommend`
+        Calls of another shape than the first are a tensor of their own: ``conv1.grad_weight`` is of
+        the weight, ``conv1.grad_weight[64]`` of the bias. `apscope.replay` then measures the errors of any format or scheme, and `apscope.recommend`
         chooses one for each use.
 
         Parameters
@@ -380,7 +381,8 @@ class QuantizedModel:
         Raises
         ------
         ValueError
-            A recording is open already; at a step: shapes that differ from the first's.
+            A recording is open already; at a step: other shapes or numbers of calls than at the
+            first.
         """
         return self._observer.recording(folder, every, steps)
 

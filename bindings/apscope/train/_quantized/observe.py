@@ -51,7 +51,8 @@ class Observer:
         self._rows: dict[Key, dict[str, Any]] = {}
         self._writer: TraceWriter | None = None
         self._due: Callable[[int], bool] = _never
-        self._operands: dict[str, list[torch.Tensor]] = {}
+        self._operands: dict[str, list[torch.Tensor]] = {}  # the step's calls, by tensor of the trace
+        self._shapes: dict[str, torch.Size] = {}  # of a use's first call
         self._roles: dict[str, str] = {}
 
     def set_every(self, every: int) -> None:
@@ -86,7 +87,7 @@ class Observer:
     ) -> None:  # fmt: skip
         """A call of a use: its operand, and the rounded operand."""
         if self._records():
-            tensor = f"{name}.{role}"
+            tensor = self._tensor(f"{name}.{role}", x.shape)
             self._roles.setdefault(tensor, str(guess_role(f"{name}.weight", x.shape)))
             self._operands.setdefault(tensor, []).append(x.detach().to("cpu", copy=True))
         if self._observes() or self._clock.dry:
@@ -121,6 +122,11 @@ class Observer:
         ]
         return results_of(rows, label, self._clock.seed)
 
+    def _tensor(self, use: str, shape: torch.Size) -> str:
+        """The name of a call's tensor in the trace, in which a tensor has one shape."""
+        first = self._shapes.setdefault(use, shape)
+        return use if shape == first else f"{use}[{', '.join(map(str, shape))}]"
+
     def _role(self, name: str, _: tuple[int, ...]) -> str | None:
         return self._roles.get(name)
 
@@ -144,7 +150,7 @@ class Observer:
             try:
                 yield writer
             finally:
-                self._writer, self._operands = None, {}
+                self._writer, self._operands, self._shapes = None, {}, {}
                 self.begin_step()
 
     def debug(
