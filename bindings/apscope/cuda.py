@@ -2,8 +2,8 @@
 
 A torch CUDA tensor, anything with ``__cuda_array_interface__`` (version 2 or 3) and anything whose
 ``__dlpack_device__`` is a CUDA GPU can be passed to the functions of the package like any array;
-results are of the same kind: a tensor for a tensor, JAX's array for JAX's, a `DeviceArray` for the
-others. The kernels are in the optional module ``apscope._cuda``, which is built with
+results are of the same kind: a tensor for a tensor, JAX's array for JAX's (but for numbers of 8
+bytes, which JAX cuts unless its 64-bit types are enabled), a `DeviceArray` for the others. The kernels are in the optional module ``apscope._cuda``, which is built with
 ``-DAPSCOPE_CUDA=ON`` and imported when a GPU is used.
 
 `apscope.replay` with ``device="cuda"`` uses a GPU for arrays in the CPU's memory. `apscope.train`

@@ -99,12 +99,16 @@ def _result(
 
 
 def _as_given(like: Any, result: Any) -> Any:
-    """The result, complete or on its way, as an array of JAX's if the argument is one."""
-    if isinstance(result, DeviceArray) and type(like).__module__.startswith("jax"):
-        import jax.dlpack
+    """The result, complete or on its way, as an array of JAX's if the argument is one.
 
-        return jax.dlpack.from_dlpack(result)
-    return result
+    Unless its 64-bit types are enabled, JAX would cut numbers of 8 bytes to 4.
+    """
+    if not isinstance(result, DeviceArray) or not type(like).__module__.startswith("jax"):
+        return result
+    import jax
+
+    keeps = result.dtype.itemsize < 8 or jax.config.jax_enable_x64
+    return jax.dlpack.from_dlpack(result) if keeps else result
 
 
 # The package's functions -----------------------------------------------------------

@@ -98,6 +98,28 @@ def test_a_call_has_the_cpus_bits(what):
     assert found.get().tobytes() == expected.tobytes()
 
 
+def test_an_array_of_jaxs_gives_one(monkeypatch):
+    """JAX without a GPU takes the results as memory of the host, which the software's is."""
+    jax = pytest.importorskip("jax")
+    monkeypatch.setattr(DeviceArray, "__dlpack_device__", lambda self: (1, 0))
+    shown = type("ArrayImpl", (OnDevice,), {"__module__": "jaxlib._jax"})
+    rows = numbers(40).reshape(2, 20)
+    x = shown.copy_of(rows)
+    codes = apscope.encode(x, "e4m3")
+    for found, expected in (
+        (apscope.quantize(x, "e4m3"), apscope.quantize(rows, "e4m3")),
+        (codes, apscope.encode(rows, "e4m3")),
+        (apscope.allreduce(x, "e4m3"), apscope.allreduce(rows, "e4m3")),
+        (apscope.quantize_blocks(x, "mxfp8_e4m3"), apscope.quantize_blocks(rows, "mxfp8_e4m3")),
+    ):
+        assert isinstance(found, jax.Array)
+        assert np.asarray(found).tobytes() == np.asarray(expected).tobytes()
+    # Sums in fp64, which JAX would round to fp32
+    exact = apscope.allreduce(x, "e4m3", topology="exact")
+    assert isinstance(exact, DeviceArray)
+    assert exact.get().tobytes() == apscope.allreduce(rows, "e4m3", topology="exact").tobytes()
+
+
 @pytest.mark.parametrize("order", ["sequential", "chunked:16", "kahan", "pairwise", "unit:h100"])
 def test_a_product_has_the_cpus_bits(order):
     generator = np.random.default_rng(1)

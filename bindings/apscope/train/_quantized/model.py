@@ -365,9 +365,9 @@ class QuantizedModel:
         """Records the operands themselves, before their casts, as a trace: a context manager.
 
         A tensor of the trace is a use (``conv1.input``), stacked if a step calls it several times.
-        Calls of another shape than the first are a tensor of their own: ``conv1.grad_weight`` is of
-        the weight, ``conv1.grad_weight[64]`` of the bias. `apscope.replay` then measures the errors of any format or scheme, and `apscope.recommend`
-        chooses one for each use.
+        Calls of another shape than a step's first are a tensor of their own: ``conv1.grad_weight``
+        is of the weight, ``conv1.grad_weight[64]`` of the bias. `apscope.replay` then measures the
+        errors of any format or scheme, and `apscope.recommend` chooses one for each use.
 
         Parameters
         ----------

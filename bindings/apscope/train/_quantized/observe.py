@@ -52,7 +52,6 @@ class Observer:
         self._writer: TraceWriter | None = None
         self._due: Callable[[int], bool] = _never
         self._operands: dict[str, list[torch.Tensor]] = {}  # the step's calls, by tensor of the trace
-        self._shapes: dict[str, torch.Size] = {}  # of a use's first call
         self._roles: dict[str, str] = {}
 
     def set_every(self, every: int) -> None:
@@ -124,8 +123,10 @@ class Observer:
 
     def _tensor(self, use: str, shape: torch.Size) -> str:
         """The name of a call's tensor in the trace, in which a tensor has one shape."""
-        first = self._shapes.setdefault(use, shape)
-        return use if shape == first else f"{use}[{', '.join(map(str, shape))}]"
+        first = self._operands.get(use)  # of the step
+        if first is None or first[0].shape == shape:
+            return use
+        return f"{use}[{', '.join(map(str, shape))}]"
 
     def _role(self, name: str, _: tuple[int, ...]) -> str | None:
         return self._roles.get(name)
@@ -150,7 +151,7 @@ class Observer:
             try:
                 yield writer
             finally:
-                self._writer, self._operands, self._shapes = None, {}, {}
+                self._writer, self._operands = None, {}
                 self.begin_step()
 
     def debug(
