@@ -12,6 +12,7 @@
 #include "emulation/cast/scaled_format.h"
 #include "emulation/cuda/allreduce/reduce_cuda.h"
 #include "emulation/cuda/allreduce/reduce_step.h"
+#include "emulation/cuda/cast/step_choice.h"
 
 namespace apscope::detail {
 
@@ -24,16 +25,17 @@ struct FloatReduce {
     }
 };
 
-// The rounding of a plan; nothing if only the rule serves it.
-inline std::optional<FloatRounding> float_rounding(const CastPlan<float>& plan,
+// The rounding to a format by its plan; nothing if only the rule serves it.
+inline std::optional<FloatRounding> float_rounding(const FloatFormat& format,
+                                                   const CastPlan<float>& plan,
                                                    const RandomStream& stream) {
     FloatRounding rounding;
     if (plan.path == CastPath::addition) {
         rounding.way = FloatRounding::Way::addition;
         rounding.addition = {plan.addition};
-    } else if (plan.path == CastPath::split || plan.path == CastPath::scaled) {
+    } else if (const std::optional<SplitCast> split = split_cast(format, plan)) {
         rounding.way = FloatRounding::Way::split;
-        rounding.split = {plan.split, stream};
+        rounding.split = {*split, stream};
     } else {
         return std::nullopt;
     }
@@ -60,7 +62,8 @@ inline std::optional<FloatReduce> float_reduce(int workers, const FloatFormat& f
         if (sums->step) {
             made.sum.step.step = *sums->step;
         } else if (!sums->in_hardware) {
-            const auto sum = float_rounding(sums->job.plan, stream(hops.projection));
+            const auto sum = float_rounding(scaled_format(hops.format, k).value(), sums->job.plan,
+                                            stream(hops.projection));
             if (!sum) return std::nullopt;
             made.sum = *sum;
         }
@@ -75,7 +78,7 @@ inline std::optional<FloatReduce> float_reduce(int workers, const FloatFormat& f
         made.leaf.step.step = *step;
         return made;
     }
-    const auto leaf = float_rounding(wire, stream(options.projection));
+    const auto leaf = float_rounding(*sent, wire, stream(options.projection));
     if (!leaf) return std::nullopt;
     made.leaf = *leaf;
     return made;

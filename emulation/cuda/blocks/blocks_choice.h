@@ -11,7 +11,7 @@
 #include "emulation/cuda/blocks/amax_step.h"
 #include "emulation/cuda/blocks/block_step.h"
 #include "emulation/cuda/blocks/row_blocks_step.h"
-#include "emulation/cuda/cast/group_rounding.h"
+#include "emulation/cuda/cast/step_choice.h"
 
 namespace apscope::detail {
 
@@ -157,7 +157,10 @@ template <class F>
 bool with_element_rounding(const BlockFormat& format, const Projection& projection,
                            std::uint64_t seed, F&& f) {
     CastPlan<float> plan = make_plan<float>(format.element, projection);
-    Cast<float>& cast = plan.path == CastPath::addition ? plan.addition.cast : plan.split.cast;
+    std::optional<SplitCast> split = split_cast(format.element, plan);
+    const bool adds = plan.path == CastPath::addition;
+    if (!adds && !split) return false;
+    Cast<float>& cast = adds ? plan.addition.cast : split->cast;
     const std::uint32_t largest = cast.largest, lowest = largest | sign_bit<float>;
     if (format.rule == ScaleRule::ratio) {
         cast.overflow_positive = cast.infinite_positive = largest;
@@ -165,15 +168,9 @@ bool with_element_rounding(const BlockFormat& format, const Projection& projecti
     }
     const bool limits = cast.overflow_positive == largest && cast.infinite_positive == largest &&
                         cast.overflow_negative == lowest && cast.infinite_negative == lowest;
-    if (plan.path == CastPath::addition && limits) {
-        f(LimitedAddition{plan.addition});
-    } else if (plan.path == CastPath::addition) {
-        f(AdditionRounding{plan.addition});
-    } else if (plan.path == CastPath::split || plan.path == CastPath::scaled) {
-        f(SplitRounding{plan.split, array_stream(seed, projection.random_bits)});
-    } else {
-        return false;
-    }
+    if (adds && limits) f(LimitedAddition{plan.addition});
+    else if (adds) f(AdditionRounding{plan.addition});
+    else f(SplitRounding{*split, array_stream(seed, projection.random_bits)});
     return true;
 }
 

@@ -12,6 +12,12 @@
 
 namespace apscope::detail {
 
+// The cast of SplitRounding by which a plan's numbers are rounded; nothing if it does not serve.
+inline std::optional<SplitCast> split_cast(const FloatFormat& format, const CastPlan<float>& plan) {
+    if (plan.path == CastPath::split || plan.path == CastPath::scaled) return plan.split;
+    return bits_serve(format, plan.cast) ? std::optional(make_split_cast(plan.cast)) : std::nullopt;
+}
+
 // A group has eight elements if these share a Philox block (at most 16 random bits per element),
 // else four elements (16 bytes of fp32).
 template <class Rounding, class F>
@@ -28,10 +34,8 @@ void with_rounding(const FloatFormat& format, const Projection& projection, std:
     if constexpr (std::is_same_v<Real, float>) {
         if (plan.path == CastPath::addition)
             return f.template operator()<4>(AdditionRounding{plan.addition});
-        if (plan.path == CastPath::split || bits_serve(format, plan.cast)) {
-            const SplitRounding split{make_split_cast(plan.cast), stream};
-            return with_group_size(split, projection, f);
-        }
+        if (const std::optional<SplitCast> split = split_cast(format, plan))
+            return with_group_size(SplitRounding{*split, stream}, projection, f);
     }
     with_group_size(RuleRounding<Real>{plan.cast, stream}, projection, f);
 }

@@ -164,7 +164,7 @@ TEST(CudaBlocks, RowsOfEveryBlockSizeAndMode) {
             }
         }
     }
-    EXPECT_GT(by_rows, 3000);
+    EXPECT_GT(by_rows, 11000);
 }
 
 TEST(CudaBlocks, RowsOfEveryShapeAndAddress) {

@@ -157,6 +157,7 @@ TEST(CudaReduce, OtherModesAccumulatorsAndOverflows) {
         {"e4m3", "e4m3", ties_to_even, stochastic},
         {"e4m3", "e4m3", stochastic, stochastic},
         {"e5m2", "e5m2", stochastic_b, stochastic_c},
+        {"e4m3", "bf16", stochastic_c, stochastic_b},
         {"e4m3fnuz", "e4m3", ties_to_even, ties_to_even},  // -0 only in the sums
         {"e4m3", "e4m3fnuz", ties_to_even, ties_to_even},
         {"e4m3", "fp16", ties_to_even, ties_to_even},
@@ -175,7 +176,7 @@ TEST(CudaReduce, OtherModesAccumulatorsAndOverflows) {
                 options.projection.rounding = c.wire;
                 options.projection.overflow = overflow;
                 options.seed = 3;
-                for (const int random_bits : {12, 24}) {
+                for (const int random_bits : {12, 24, 32}) {
                     options.projection.random_bits = random_bits;
                     for (const std::size_t workers : {1u, 3u, 8u, 17u})
                         expect_rows(mixed_rows(workers, 141), workers, parse_format(c.sent),
@@ -204,6 +205,7 @@ TEST(CudaReduce, SumsInFp32WhereTheHostDoes) {
     EXPECT_TRUE(plan("e4m3", "ring", RoundingMode::toward_zero).narrow);
     EXPECT_TRUE(plan("e4m3", "tree", RoundingMode::stochastic).narrow);
     EXPECT_TRUE(plan("e4m3", "exact", RoundingMode::stochastic).narrow);
+    EXPECT_TRUE(plan("e4m3", "ring", RoundingMode::stochastic_b).narrow);
     EXPECT_FALSE(plan("e4m3", "ring", RoundingMode::toward_negative).narrow);
     EXPECT_FALSE(plan("fp64", "ring", RoundingMode::ties_to_even).narrow);
 }
