@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <new>
 #include <optional>
 #include <utility>
@@ -112,7 +113,7 @@ public:
             encodings = plan.encodings(found.get(), parts);
             queue.copies_wait_for_work();
         }
-        std::optional<Results> before, now;
+        std::deque<Results> results;  // of the piece before, and of the last one
         const auto compare = [&](const Piece& piece, Inputs& inputs) {
             queue.launch(ReferenceStep{inputs.rows.get(), piece, plan.workers(), divisor,
                                        buffers->reference.get()});
@@ -121,13 +122,14 @@ public:
                 Run(queue, *buffers, inputs, plan, t, piece)
                     .compare(parts, of_task ? encodings[*of_task] : std::vector<WireTask>{});
             }
-            now.emplace(queue, *buffers, plan, piece);
+            results.emplace_back(queue, *buffers, plan, piece);
         };
         for_pieces(compare, [&] {
-            if (before) before->add_to(totals, plan);
-            before = std::exchange(now, std::nullopt);
+            if (results.size() < 2) return;
+            results.front().add_to(totals, plan);
+            results.pop_front();
         });
-        before->add_to(totals, plan);
+        results.front().add_to(totals, plan);
         return totals;
     }
 
