@@ -1,9 +1,9 @@
 // A RowDevice on any device that has memory and runs steps: a GPU through CUDA's streams
 // (emulation/cuda/machine/stream_queue.h), or the host with a loop, on which tests compare complete
 // replays. An item is processed in pieces of complete blocks, so the memory that it needs does not
-// depend on its size. With reductions in two phases there are two passes over the pieces. While the
-// steps of a piece run, the host copies the values of the next one to the device and adds up the
-// results of the one before.
+// depend on its size; twice, if it has reductions in two phases (phase_step.h). While the steps of a
+// piece run, the host copies the values of the next one to the device and adds up the results of
+// the one before.
 //
 // MakeQueue returns a queue with these functions, of which only those that wait keep the order of
 // copies and steps among each other:
@@ -64,71 +64,46 @@ public:
                 blocks = (blocks + 1) / 2;
             }
         }
+        const std::uint64_t size = blocks * sum_block;
+        const ShardParts parts(elements, plan.workers(), size);
+        const auto extents =
+            queue.template allocate<SumExtent>(plan.encoded_sums() * parts.extents());
         const Finish finish{queue};  // before the memory is released, if something throws
         queue.copies_wait_for_work();
         queue.copy(plan.instructions().data(), plan.instructions().size(),
                    buffers->instructions.get());
         queue.copy(plan.rows().data(), plan.rows().size(), buffers->reduced_rows.get());
-        const auto copy = [&](const Piece& piece, Inputs& to) {
-            if (std::exchange(to.first, piece.first) == piece.first) return;  // is there already
-            for (std::size_t w = 0; w < gradients.size(); ++w) {
-                queue.copy(gradients[w].data() + piece.first, piece.count,
-                           to.rows.get() + w * piece.count);
-            }
-            if (plan.has_noise())
-                queue.copy(noise.data() + piece.first / noise_block, noise_blocks_of(piece.count),
-                           to.noise.get());
-        };
-        const auto piece_at = [&](std::uint64_t first) {
-            return Piece{elements, first, std::min(blocks * sum_block, elements - first)};
-        };
-        // Runs work(piece, inputs) for every piece, then after_copy() once the copy of the next one
-        // has started.
-        const auto for_pieces = [&](const auto& work, const auto& after_copy) {
-            copy(piece_at(0), buffers->inputs[0]);
-            std::size_t turn = 0;
-            for (std::uint64_t first = 0; first < elements; turn ^= 1) {
-                const Piece piece = piece_at(first);
-                queue.work_waits_for_copies();
-                // The next piece overwrites the inputs of the steps so far, those of the piece
-                // before.
-                queue.copies_wait_for_work();
-                work(piece, buffers->inputs[turn]);
-                first += piece.count;
-                if (first < elements) copy(piece_at(first), buffers->inputs[turn ^ 1]);
-                after_copy();
-            }
-        };
-        const ShardParts parts(elements, plan.workers(), blocks * sum_block);
+        Uploads uploads{queue, plan, gradients, noise, buffers->inputs, size};
+
         std::vector<std::vector<WireTask>> encodings;
         if (plan.encoded_sums() != 0) {
-            const auto extents =
-                queue.template allocate<SumExtent>(plan.encoded_sums() * parts.extents());
-            const auto add_up = [&](const Piece& piece, Inputs& inputs) {
-                for (std::size_t t = 0; t < tasks.size(); ++t)
-                    Run(queue, *buffers, inputs, plan, t, piece).find_extents(parts, extents.get());
-            };
-            for_pieces(add_up, [] {});
+            uploads.for_pieces(
+                [&](const Piece& piece, const Inputs& inputs) {
+                    for (std::size_t t = 0; t < tasks.size(); ++t)
+                        Run(queue, *buffers, inputs, plan, t, piece)
+                            .find_extents(parts, extents.get());
+                },
+                [] {});
             const auto found = queue.read(extents.get(), plan.encoded_sums() * parts.extents());
             encodings = plan.encodings(found.get(), parts);
-            queue.copies_wait_for_work();
         }
         std::deque<Results> results;  // of the piece before, and of the last one
-        const auto compare = [&](const Piece& piece, Inputs& inputs) {
-            queue.launch(ReferenceStep{inputs.rows.get(), piece, plan.workers(), divisor,
-                                       buffers->reference.get()});
-            for (std::size_t t = 0; t < tasks.size(); ++t) {
-                const auto& of_task = plan.tasks()[t].encoded_sum;
-                Run(queue, *buffers, inputs, plan, t, piece)
-                    .compare(parts, of_task ? encodings[*of_task] : std::vector<WireTask>{});
-            }
-            results.emplace_back(queue, *buffers, plan, piece);
-        };
-        for_pieces(compare, [&] {
-            if (results.size() < 2) return;
-            results.front().add_to(totals, plan);
-            results.pop_front();
-        });
+        uploads.for_pieces(
+            [&](const Piece& piece, const Inputs& inputs) {
+                queue.launch(ReferenceStep{inputs.rows.get(), piece, plan.workers(), divisor,
+                                           buffers->reference.get()});
+                for (std::size_t t = 0; t < tasks.size(); ++t) {
+                    const auto& of_task = plan.tasks()[t].encoded_sum;
+                    Run(queue, *buffers, inputs, plan, t, piece)
+                        .compare(parts, of_task ? encodings[*of_task] : std::vector<WireTask>{});
+                }
+                results.emplace_back(queue, *buffers, plan, piece);
+            },
+            [&] {
+                if (results.size() < 2) return;
+                results.front().add_to(totals, plan);
+                results.pop_front();
+            });
         results.front().add_to(totals, plan);
         return totals;
     }
@@ -152,6 +127,52 @@ private:
             : rows(queue.template allocate<float>(blocks * size.row_floats)),
               noise(queue.template allocate<double>(blocks * size.noise)) {}
     };
+    // Copies an item's pieces to the device in turn.
+    struct Uploads {
+        Queue& queue;
+        const RowPlan& plan;
+        std::span<const std::span<const float>> gradients;
+        std::span<const double> noise;
+        std::array<Inputs, 2>& inputs;
+        std::uint64_t size;  // the elements of every piece but the last
+
+        // Runs work(piece, inputs) for every piece, then after_copy() once the copy of the next one
+        // has started.
+        template <class Work, class AfterCopy>
+        void for_pieces(const Work& work, const AfterCopy& after_copy) {
+            queue.copies_wait_for_work();
+            copy(piece_at(0), inputs[0]);
+            std::size_t turn = 0;
+            for (std::uint64_t first = 0; first < elements(); turn ^= 1) {
+                const Piece piece = piece_at(first);
+                queue.work_waits_for_copies();
+                // The next piece overwrites the inputs of the steps so far, those of the piece
+                // before.
+                queue.copies_wait_for_work();
+                work(piece, inputs[turn]);
+                first += piece.count;
+                if (first < elements()) copy(piece_at(first), inputs[turn ^ 1]);
+                after_copy();
+            }
+        }
+
+    private:
+        std::uint64_t elements() const { return gradients[0].size(); }
+        Piece piece_at(std::uint64_t first) const {
+            return {elements(), first, std::min(size, elements() - first)};
+        }
+        void copy(const Piece& piece, Inputs& to) {
+            if (std::exchange(to.first, piece.first) == piece.first) return;  // is there already
+            for (std::size_t w = 0; w < gradients.size(); ++w) {
+                queue.copy(gradients[w].data() + piece.first, piece.count,
+                           to.rows.get() + w * piece.count);
+            }
+            if (plan.has_noise())
+                queue.copy(noise.data() + piece.first / noise_block, noise_blocks_of(piece.count),
+                           to.noise.get());
+        }
+    };
+
     struct Buffers {
         Memory<HopInstruction> instructions;
         Memory<ReducedRow> reduced_rows;
