@@ -1,7 +1,7 @@
 // A RowDevice on any device that has memory and runs steps: a GPU through CUDA's streams
 // (emulation/cuda/machine/stream_queue.h), or the host with a loop, on which tests compare complete
 // replays. An item is processed in pieces of complete blocks, so the memory that it needs does not
-// depend on its size; twice, if it has reductions in two phases (phase_step.h). While the steps of a
+// depend on its size; twice, if it has reductions in two phases (row_step.h). While the steps of a
 // piece run, the host copies the values of the next one to the device and adds up the results of
 // the one before.
 //
@@ -32,7 +32,7 @@
 
 #include "analysis/cuda/row_plan.h"
 #include "analysis/cuda/shard_parts.h"
-#include "emulation/cuda/cast/step_choice.h"
+#include "emulation/cuda/allreduce/wire_choice.h"
 
 namespace apscope::detail {
 
@@ -292,12 +292,8 @@ private:
         // Calls f(rounding) with the rounding of a wire's numbers.
         template <class F>
         static void with_rounding_of(const WireTask& wire, const F& f) {
-            if (wire.narrow) {
-                with_rounding<float>(*wire.narrow, wire.projection, 0,
-                                     [&]<int Size>(const auto& rounding) { f(rounding); });
-            } else {
-                f(RuleRounding<double>{wire.scale.cast, {}});
-            }
+            with_wire_rounding(wire.narrow, wire.projection, wire.scale.cast,
+                               [&]<int Size>(const auto& rounding) { f(rounding); });
         }
 
         // Rounds the values of every worker; `sums` receives the lines of the messages, or is null.
@@ -322,8 +318,8 @@ private:
         // Adds the rounded values in fp32.
         void sum_messages() {
             for (const RowPlan::Messages& m : task.messages)
-                queue.launch(
-                    PhaseSumStep{b.rounded.get(), piece, m.workers, m.cast, b.phase_sums.get()});
+                queue.launch(PhaseSumStep{b.rounded.get(), piece.count, m.workers, m.cast,
+                                          b.phase_sums.get()});
         }
 
         // The sums of two phases, encoded by the owners of the shards.
@@ -332,21 +328,21 @@ private:
             sum_messages();
             for (const ShardPart& part : parts) {
                 const float* const sums = b.phase_sums.get() + part.first;
-                const auto launch = [&](auto rounding, const WireCast& cast) {
+                const auto launch = [&](auto rounding, const WireScale& wire, int bits) {
                     set_worker(rounding, intended.keys[0],
-                               static_cast<std::uint64_t>(plan.workers()) + part.shard,
-                               cast.scale.cast.random_bits);
-                    queue.launch(SumEncodingStep<decltype(rounding)>{
-                        sums, part.count, part.in_shard, rounding, cast, plan.divisor(),
+                               static_cast<std::uint64_t>(plan.workers()) + part.shard, bits);
+                    queue.launch(SumEncodingStep<decltype(rounding), double>{
+                        sums, part.count, part.in_shard, rounding, wire, plan.divisor(),
                         out + part.first});
                 };
                 if (encodings.empty()) {
-                    launch(NoRounding{}, WireCast{{}, 1.0, true});
+                    launch(NoRounding{}, WireScale{}, 0);
                     continue;
                 }
                 const WireTask& wire = encodings[part.shard];
-                with_rounding_of(wire,
-                                 [&](const auto& rounding) { launch(rounding, wire_cast(wire)); });
+                with_rounding_of(wire, [&](const auto& rounding) {
+                    launch(rounding, wire_cast(wire), wire.scale.cast.random_bits);
+                });
             }
         }
 

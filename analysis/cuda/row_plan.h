@@ -10,10 +10,10 @@
 
 #include "analysis/cuda/draw_step.h"
 #include "analysis/cuda/noise_step.h"
-#include "analysis/cuda/phase_step.h"
 #include "analysis/cuda/reduced_step.h"
 #include "analysis/cuda/shard_parts.h"
 #include "analysis/replay/row_device.h"
+#include "emulation/cuda/allreduce/phase_step.h"
 
 namespace apscope::detail {
 
@@ -26,7 +26,7 @@ struct PieceSums {
 };
 
 inline WireCast wire_cast(const WireTask& wire) {
-    return {wire.scale, wire.inverse, wire.narrow.has_value()};
+    return {{wire.scale.scale, wire.inverse, wire.narrow.has_value()}, wire.scale};
 }
 
 class RowPlan {

@@ -15,7 +15,9 @@
 //      ratios       8 noise blocks    their ratios to the noise, multiplied
 //      draws        the messages and hops of K draws, and their statistics (draw_step.h)
 //
-// In place of hops, a reduction in two phases has sums and their encoding (phase_step.h).
+// In place of hops, a reduction in two phases has sums and their encoding
+// (emulation/cuda/allreduce/phase_step.h). A replay runs twice through its item: first for the
+// extents of the sums, then for the rows.
 //
 // Lanes are those of piece.h, 16 a block; a group of threads combines them, and one thread writes
 // the sums of a block. Blocks are added on the host, in their order.
@@ -26,29 +28,19 @@
 
 #include "analysis/cuda/line_sums.h"
 #include "analysis/cuda/piece.h"
-#include "emulation/cuda/cast/nan_bits.h"
+#include "emulation/cuda/allreduce/wire_scale.h"
 
 namespace apscope::detail {
 
-// The encoding of values for the wire, and their decoding. For each value the code is stored, as an
-// fp32 number; if `narrow`, the decoded code is stored instead, which is then an fp32 number, too.
-struct WireCast {
+// The encoding of values for the wire, with what statistics need of it.
+struct WireCast : WireScale {
     FloatScale scale;
-    double inverse;  // 1 / scale, a power of two; 0: results are divided by the scale
-    bool narrow;
 
-    APSCOPE_HD double code_of(float rounded) const {
-        return narrow ? rounded * scale.scale : rounded;
-    }
-    APSCOPE_HD double value_of(float rounded) const { return narrow ? rounded : decode(rounded); }
     // The error of x, from the number `rounded` that is stored for x.
     APSCOPE_HD SentError error(double x, float rounded) const {
         return sent_error(
             x, value_of(rounded),
             is_saturated(absolute(x * scale.scale), absolute(code_of(rounded)), scale.largest));
-    }
-    APSCOPE_HD double decode(double code) const {
-        return inverse != 0.0 ? code * inverse : code / scale.scale;
     }
     // The moments of rounding x, which became y, in units of x.
     APSCOPE_HD RoundingMoments moments(float x, double y) const {
@@ -56,34 +48,6 @@ struct WireCast {
         const RoundingMoments m = moments_by_mode(widened(x) * scale.scale, scale.cast);
         return {decode(0.0 + m.bias), decode(decode(0.0 + m.variance)), m.defined};
     }
-};
-
-// The number that is stored for x, the element `index` of its worker's random words.
-template <class Rounding>
-APSCOPE_HD float rounded_for_wire(const Rounding& rounding, const WireCast& cast, float x,
-                                  std::uint64_t index) {
-    using Number = typename Rounding::Number;
-    Number value[1];
-    if constexpr (sizeof(Number) == sizeof(float)) value[0] = x;
-    else value[0] = widened(x) * cast.scale.scale;
-    rounding(value, index);
-    if constexpr (sizeof(Number) == sizeof(float)) return value[0];
-    else return narrowed(value[0]);
-}
-
-// Gives a rounding the random words of a worker's messages.
-template <class Rounding>
-APSCOPE_HD void set_worker(Rounding& rounding, PhiloxKey key, std::uint64_t worker, int bits) {
-    if constexpr (requires { rounding.stream; })
-        rounding.stream = {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0),
-                           bits};
-}
-
-// Workers first .. last - 1, whose messages have one scale.
-struct WorkerRange {
-    int first, last;
-
-    APSCOPE_HD std::uint64_t size() const { return static_cast<std::uint64_t>(last - first); }
 };
 
 struct ReferenceStep {
@@ -130,7 +94,9 @@ struct WireStep : LineSumsStep {
         float* sent = rounded + worker * piece.count;
         RowLane lane;
         piece.each(at.line / workers.size(), at.lane, [&](std::uint64_t i) {
-            sent[i] = rounded_for_wire(rounding_of_row, cast, row[i], piece.first + i);
+            float value[1] = {row[i]};
+            round_for_wire(rounding_of_row, cast, value, piece.first + i);
+            sent[i] = value[0];
             if (out == nullptr) return;
             const double x = row[i], y = cast.value_of(sent[i]);
             lane.pairs.add_limits(x, cast.code_of(sent[i]), cast.scale);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "emulation/schemes/shard.h"
+#include "emulation/allreduce/shard.h"
 
 namespace apscope::detail {
 

@@ -12,7 +12,7 @@ namespace apscope::detail {
 struct ShardPart {
     std::uint64_t shard, first, count;  // `first`: the index in the piece of the first element
     std::uint64_t in_shard;             // the index in the shard of the first element
-    // Every 4096 elements of a part have an extent (phase_step.h); these are the part's first and
+    // Every 4096 elements of a part have an extent (SumExtentStep); these are the part's first and
     // the next part's first among those of the item.
     std::uint64_t first_extent, end_extent;
 };

@@ -17,6 +17,7 @@
 #include "bindings/module/row_device_capsule.h"
 #include "bindings/module/statistics_dict.h"
 #include "core/named_formats.h"
+#include "emulation/cuda/allreduce/phases_cuda.h"
 #include "emulation/cuda/allreduce/reduce_cuda.h"
 #include "emulation/cuda/arithmetic/matmul_cuda.h"
 #include "emulation/cuda/blocks/blocks_cuda.h"
@@ -150,6 +151,35 @@ void define_arrays(apscope::python::Module& m) {
               const Queue q(device, stream);
               all_reduce_on_device(at<const float>(in), workers, at<double>(out), n, f, options,
                                    {scale, divisor}, q.stream);
+          });
+    // Formats and projections are those of the encodings; scales: one per worker, or per shard.
+    const auto encodings = [](const std::string& format, const Projection& projection,
+                              const std::vector<double>& scales) {
+        const FloatFormat f = format_for(format, projection);
+        require_fp32(f, "allreduce");
+        std::vector<PhaseEncoding> all;
+        for (const double scale : scales) all.push_back({f, projection, scale});
+        return all;
+    };
+    m.def("add_messages",
+          [encodings](Address rows, std::size_t n, const std::string& format,
+                      const Projection& projection, const std::vector<double>& scales,
+                      const std::array<std::uint32_t, 2>& key, Address sums, int device,
+                      Address stream) {
+              const std::vector<PhaseEncoding> all = encodings(format, projection, scales);
+              const Queue q(device, stream);
+              add_messages_on_device(at<const float>(rows), n, all, {key[0], key[1]},
+                                     at<float>(sums), q.stream);
+          });
+    m.def("encode_sums",
+          [encodings](Address sums, std::size_t n, int workers, const std::string& format,
+                      const Projection& projection, const std::vector<double>& scales,
+                      const std::array<std::uint32_t, 2>& key, double divisor, Address out,
+                      int device, Address stream) {
+              const std::vector<PhaseEncoding> all = encodings(format, projection, scales);
+              const Queue q(device, stream);
+              encode_sums_on_device(at<const float>(sums), n, workers, all, {key[0], key[1]},
+                                    divisor, at<float>(out), q.stream);
           });
     m.def("matmul",
           [](Address a, Address b, Address c, Address out, std::size_t batches, std::size_t rows,

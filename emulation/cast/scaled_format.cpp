@@ -15,6 +15,12 @@ std::optional<FloatFormat> scaled_format(const FloatFormat& format, int k) {
     return scaled;
 }
 
+std::optional<FloatFormat> narrow_format(const FloatFormat& format, const Projection& projection,
+                                         int k) {
+    if (projection.rounding == RoundingMode::stochastic_exact) return std::nullopt;
+    return scaled_format(format, k);
+}
+
 QuantizeJob<float> make_row_job(const FloatFormat& format, const Projection& projection) {
     return {make_plan<float>(format, projection), {}, {}};
 }

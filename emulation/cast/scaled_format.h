@@ -14,6 +14,11 @@ namespace apscope::detail {
 // number.
 std::optional<FloatFormat> scaled_format(const FloatFormat& format, int k);
 
+// The same format if a message of `format` under the scale 2^k is rounded to it, in fp32;
+// stochastic_exact rounds the code.
+std::optional<FloatFormat> narrow_format(const FloatFormat& format, const Projection& projection,
+                                         int k);
+
 // A cast of fp32 numbers, prepared for round_row().
 QuantizeJob<float> make_row_job(const FloatFormat& format, const Projection& projection);
 // Sets out[i] to the rounded in[i]; stochastic rounding uses word first + i of the stream. `in` may

@@ -43,6 +43,12 @@ std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
     return std::make_shared<const FloatPhases>(FloatPhases{std::move(phase1), std::move(phase2)});
 }
 
+Decision choose_alone(const SchemeParts& parts, const TrainingStep& step, AgreedStatistics row) {
+    row.largest_sum = std::numeric_limits<double>::infinity();  // unknown: no upper bound
+    State none;
+    return choose_one(parts.choice.choose, step, none, row);
+}
+
 std::size_t PhaseExchange::Wires::of(const Decision& decision) {
     const auto same = std::ranges::find_if(decisions, [&](const Decision& d) {
         return d.scale == decision.scale && d.exponent == decision.exponent;
@@ -65,7 +71,7 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
         phase2_.emplace(Wires{phases.phase2->parts, {}, {}});
     std::vector<double> scales;
     for (const std::span<const float> row : gradients_) {
-        const Decision decision = choose(phase1_.parts, agreed_statistics(std::span(&row, 1)));
+        const Decision decision = choose_alone(phase1_.parts, step_, agreed_statistics(std::span(&row, 1)));
         skipped_ = skipped_ || decision.skipped;
         scales.push_back(decision.scale);
         wire_of_.push_back(phase1_.of(decision));
@@ -73,15 +79,9 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
     scale_exponent_ = common_exponent(scales);
 }
 
-Decision PhaseExchange::choose(const SchemeParts& parts, AgreedStatistics row) const {
-    row.largest_sum = std::numeric_limits<double>::infinity();  // unknown: no upper bound
-    State none;
-    return choose_one(parts.choice.choose, step_, none, row);
-}
-
 FloatWire& PhaseExchange::sum_wire(const AgreedStatistics& sum) {
     Wires& wires = phase2_ ? *phase2_ : phase1_;
-    return *wires.wires[wires.of(choose(wires.parts, sum))];
+    return *wires.wires[wires.of(choose_alone(wires.parts, step_, sum))];
 }
 
 const FloatGrid& PhaseExchange::sum_grid() const {

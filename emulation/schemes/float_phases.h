@@ -15,7 +15,7 @@
 
 #include "emulation/schemes/float_wire.h"
 #include "emulation/schemes/scheme.h"
-#include "emulation/schemes/shard.h"
+#include "emulation/allreduce/shard.h"
 
 namespace apscope::detail {
 
@@ -28,6 +28,10 @@ struct FloatPhases {
 std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
                                                 std::shared_ptr<const Scheme> phase1,
                                                 std::shared_ptr<const Scheme> phase2);
+
+// The choice of a row's scale by a scheme of one of the phases, from the row's largest magnitude and
+// its number of elements that are not finite. step: that of one worker.
+Decision choose_alone(const SchemeParts& parts, const TrainingStep& step, AgreedStatistics row);
 
 // The exchange of one tensor at one step.
 class PhaseExchange {
@@ -67,7 +71,6 @@ private:
     };
     std::size_t workers() const { return gradients_.size(); }
     std::size_t elements() const { return gradients_[0].size(); }
-    Decision choose(const SchemeParts& parts, AgreedStatistics row) const;
     void add_up(std::span<float> sum, const FloatBuffers& buffers, std::size_t at) const;
     void sum_of(const Shard& shard, std::size_t first, std::size_t count);
     void append_sum(std::size_t s, const Shard& shard);

@@ -11,11 +11,9 @@ FloatWire::FloatWire(const FloatGrid& grid, const Decision& decision, int worker
       cast_(grid.format, grid.projection) {
     if (!decision.exponent) return;
     inverse_ = std::ldexp(1.0, -*decision.exponent);
-    const std::optional<FloatFormat> scaled = scaled_format(grid.format, *decision.exponent);
-    if (!scaled || grid.projection.rounding == RoundingMode::stochastic_exact || divisors_.any())
-        return;
-    grid_ = scaled;
-    job_ = make_row_job(*scaled, grid.projection);
+    if (divisors_.any()) return;
+    grid_ = narrow_format(grid.format, grid.projection, *decision.exponent);
+    if (grid_) job_ = make_row_job(*grid_, grid.projection);
 }
 
 void FloatWire::decode(std::span<double> codes) const {

@@ -16,6 +16,7 @@
 #include "emulation/schemes/float_phases.h"
 #include "emulation/schemes/lookahead.h"
 #include "emulation/schemes/shared/buckets.h"
+#include "emulation/schemes/two_phase.h"
 
 namespace apscope::detail {
 
@@ -146,6 +147,57 @@ std::vector<ScaledReduction> StepExchange::choose(std::int64_t number,
     return found;
 }
 
+std::vector<ResolvedScheme> StepExchange::schemes_at(std::int64_t number) const {
+    return reduced_by(topology_,
+                      resolve_policies(std::span(&scheme_, 1), known_, std::span(&number, 1)));
+}
+
+bool StepExchange::chooses_in_phases() const {
+    bool all = topology_.kind == Topology::Kind::two_phase;
+    for_schemes(scheme_, [&](const Scheme& one) {
+        if (!all || one.is_policy()) return;
+        const auto composed = reduced_by(topology_, std::make_shared<const Scheme>(one));
+        all = composed->parts.encoding.float_phases && composed->parts.needs.empty();
+    });
+    return all;
+}
+
+std::vector<PhasedReduction> StepExchange::choose_in_phases(
+    int phase, std::int64_t number, std::vector<std::vector<AgreedStatistics>> statistics) const {
+    const FloatEnvironment environment;
+    if (statistics.size() != tensors_.size())
+        throw std::invalid_argument("the number of tensors with statistics is " +
+                                    std::to_string(statistics.size()) + ", not " +
+                                    std::to_string(tensors_.size()));
+    std::vector<PhasedReduction> found(tensors_.size());
+    for (const ResolvedScheme& scheme : schemes_at(number)) {
+        const FloatPhases& phases = *scheme.parts().encoding.float_phases;
+        const std::shared_ptr<const Scheme>& by = phase == 1 ? phases.phase1 : phases.phase2;
+        for (std::size_t k = 0; k < tensors_.size(); ++k) {
+            if (!scheme.has_item(k)) continue;
+            found[k].key = key(k, number);
+            if (!by) continue;
+            found[k].scheme = by;
+            TrainingStep alone = training_step(k, number);
+            alone.workers = 1;
+            for (const AgreedStatistics& row : statistics[k])
+                found[k].decisions.push_back(choose_alone(by->parts, alone, row));
+        }
+    }
+    return found;
+}
+
+TrainingStep StepExchange::training_step(std::size_t tensor, std::int64_t number) const {
+    TrainingStep step;
+    step.tensor = tensors_[tensor].name;
+    step.role = tensors_[tensor].role;
+    step.shape = tensors_[tensor].shape;
+    step.number = number;
+    step.workers = workers_;
+    step.key = key(tensor, number);
+    return step;
+}
+
 void StepExchange::check(const StepGradients& step) const {
     const auto refuse = [&](const std::string& what, std::size_t number, std::size_t expected) {
         throw std::invalid_argument(what + " " + std::to_string(number) + ", not " +
@@ -204,8 +256,7 @@ std::vector<AgreedStatistics> StepExchange::statistics(const StepGradients& step
 }
 
 std::vector<StepExchange::Task> StepExchange::tasks(const StepGradients& step, int threads) {
-    const std::vector<ResolvedScheme> schemes = reduced_by(
-        topology_, resolve_policies(std::span(&scheme_, 1), known_, std::span(&step.number, 1)));
+    const std::vector<ResolvedScheme> schemes = schemes_at(step.number);
     const SumsAhead ahead(topology_, threads, [&](std::size_t, std::size_t k) {
         return GradientRows{step.gradients[k], key(k, step.number)};
     });
@@ -276,15 +327,8 @@ bool StepExchange::run(const Task& task, const StepGradients& step) const {
         stream(task, step);
         return task.decision.skipped;
     }
-    const StepTensor& tensor = tensors_[task.tensor];
-    TrainingStep one;
-    one.tensor = tensor.name;
-    one.role = tensor.role;
-    one.shape = tensor.shape;
-    one.number = step.number;
+    TrainingStep one = training_step(task.tensor, step.number);
     one.index = step.index;
-    one.workers = workers_;
-    one.key = key(task.tensor, step.number);
     one.bucket = task.bucket.get();
     one.loss = step.loss.value_or(one.loss);
     one.learning_rate = step.learning_rate.value_or(one.learning_rate);

@@ -45,6 +45,13 @@ struct ScaledReduction {
     Decision decision;
 };
 
+// The reduction of a tensor in two phases of a float grid with one scale per row (float_phases.h).
+struct PhasedReduction {
+    std::shared_ptr<const Scheme> scheme;  // of the phase; null if the sums are not encoded
+    std::vector<Decision> decisions;       // of the rows of workers, or of the shards
+    PhiloxKey key{};                       // of the tensor and step
+};
+
 class StepExchange {
 public:
     // divide: sums are divided by the number of workers, in fp64, before they are rounded to fp32.
@@ -68,6 +75,16 @@ public:
     std::vector<ScaledReduction> choose(std::int64_t number,
                                         std::vector<AgreedStatistics> statistics);
 
+    // True if choose_in_phases() may replace run(): every tensor is reduced in two phases on float
+    // grids, with fp32 sums and scales from a row's amax and counts.
+    bool chooses_in_phases() const;
+    // The reductions of a step whose gradients are elsewhere. phase: 1 for the messages, 2 for the
+    // sums; statistics: for each tensor amax and the number of elements that are not finite, of
+    // each worker's row or of each shard's sum.
+    std::vector<PhasedReduction> choose_in_phases(
+        int phase, std::int64_t number,
+        std::vector<std::vector<AgreedStatistics>> statistics) const;
+
     const Scheme& scheme() const { return scheme_; }
     std::vector<std::string> needs() const;  // some of weights, loss, learning_rate
     // The states by name: SCHEME for a scheme that streams, SCHEME|TENSOR for any other scheme.
@@ -84,6 +101,9 @@ private:
         std::shared_ptr<const Bucket> bucket;  // used by a scheme whose blocks cross tensors
     };
     void check(const StepGradients& step) const;
+    // The schemes of a step, which the topology may have composed with two phases.
+    std::vector<ResolvedScheme> schemes_at(std::int64_t number) const;
+    TrainingStep training_step(std::size_t tensor, std::int64_t number) const;
     std::vector<AgreedStatistics> statistics(const StepGradients& step,
                                              std::span<const ResolvedScheme> schemes,
                                              int threads) const;

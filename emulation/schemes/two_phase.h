@@ -20,7 +20,7 @@
 #include <span>
 
 #include "emulation/schemes/scheme.h"
-#include "emulation/schemes/shard.h"
+#include "emulation/allreduce/shard.h"
 
 namespace apscope::detail {
 

@@ -120,6 +120,7 @@ bool prove_quantize(const std::vector<std::string>& formats);  // all 2^32 input
 bool prove_codes();
 bool prove_statistics();
 bool prove_all_reduce();
+bool prove_phases();
 bool prove_blocks();
 bool prove_matmul();
 bool prove_replay();

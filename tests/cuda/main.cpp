@@ -40,8 +40,8 @@ int main(int argc, char** argv) try {
     if (names.empty() && !quick && proofs)
         names = {"e4m3", "e4m3fn", "e5m2", "fp16", "bf16", "e3m0"};
     bool right = true;
-    for (const auto prove : {prove_codes, prove_statistics, prove_all_reduce, prove_blocks,
-                             prove_matmul, prove_replay}) {
+    for (const auto prove : {prove_codes, prove_statistics, prove_all_reduce, prove_phases,
+                             prove_blocks, prove_matmul, prove_replay}) {
         if (proofs && others) right = prove() && right;
     }
     if (proofs) right = prove_quantize(names) && right;

@@ -256,6 +256,41 @@ def _narrowed(x: Any, view: DeviceView, device: int, sums: Any, address: int) ->
     return result
 
 
+#: The encodings of a phase of a reduction: the key of the random words, then the format, the
+#: projection and a scale for each row, as ``StepExchange.choose_in_phases`` gives them.
+Encodings = tuple[tuple[int, int], FloatFormat, Any, list[float]]
+
+
+def add_messages(rows: Any, encodings: Encodings, sums: Any) -> None:
+    """The first of two phases: `sums` gets the fp32 sum of the encoded rows, of shape (workers, n).
+
+    `sums` has n elements or more.
+    """
+    key, f, projection, scales = encodings
+    view, target = _floats(rows, "rows", narrow=True), device_view(sums, "sums")
+    device = _ready(view, "rows")
+    device_arrays.module().add_messages(
+        view.address, view.size // len(scales), f.name, _projection(Settings(projection, 0, 1)),
+        scales, key, target.address, device, view.stream,
+    )  # fmt: skip
+
+
+def encode_sums(
+    sums: Any, workers: int, encodings: Encodings | None, divisor: float, out: Any
+) -> None:
+    """The second phase: `out` gets the sums, encoded shard by shard and divided; None: not encoded.
+
+    `out` has n elements, `sums` n or more.
+    """
+    key, f, projection, scales = encodings or ((0, 0), FloatFormat("fp32"), _PLAIN.projection, [])
+    view, target = device_view(sums, "sums"), device_view(out, "out")
+    device = _ready(view, "sums")
+    device_arrays.module().encode_sums(
+        view.address, target.size, workers, f.name, _projection(Settings(projection, 0, 1)), scales,
+        key, divisor, target.address, device, view.stream,
+    )  # fmt: skip
+
+
 def matmul(
     a: Any,
     b: Any,

@@ -140,6 +140,8 @@ class Exchanger:
         on_gpu = len(devices) == 1 and devices.pop().type == "cuda"
         if on_gpu and self._core.chooses_from_amax:
             dropped = self._run_on_gpu(gradients, out)
+        elif on_gpu and self._core.chooses_in_phases:
+            dropped = self._run_in_phases(gradients, out)
         else:
             what = f"the exchange of the scheme {self.spec}"
             results = [o if o.device.type == "cpu" else torch.empty(o.shape) for o in out]
@@ -171,7 +173,8 @@ class Exchanger:
 
         The scheme gets each tensor's amax, for which the GPU is waited for once.
         """
-        rows = self._core.choose(self.step, *_amax_and_nonfinite(gradients))
+        amax, nonfinite = _amax_and_nonfinite([g.reshape(1, -1) for g in gradients])
+        rows = self._core.choose(self.step, [a for (a,) in amax], [n for (n,) in nonfinite])
         dropped = []
         for g, o, row in zip(gradients, out, rows, strict=True):
             format, projection, accumulate, hops, exact, scale, skipped = row
@@ -183,10 +186,53 @@ class Exchanger:
             reduced = gpu.allreduce(
                 g, format, _core.parse_topology(topology), Settings(projection, 0, 1), accumulate,
                 hops, True, scale=scale, narrow=True,
-                divisor=float(self.workers) if self.divide is True else 1.0,
+                divisor=self._divisor(),
             )  # fmt: skip
             o.copy_(reduced.reshape(o.shape))
         return dropped
+
+    def _run_in_phases(
+        self, gradients: Sequence[torch.Tensor], out: Sequence[torch.Tensor]
+    ) -> list[bool]:
+        """The same in two phases, with scales that the scheme chooses.
+
+        It gets the amax of each worker's row, then of each shard's sum, for which the GPU is waited
+        for twice.
+        """
+        rows = [g.reshape(self.workers, -1) for g in gradients]
+        messages = self._in_phase(1, rows, [[r.shape[1]] * self.workers for r in rows])
+        dropped = [any(skipped) for _, skipped in messages]
+        sums, elements = [], []
+        for r, (encodings, _) in zip(rows, messages, strict=True):
+            n = r.shape[1]
+            m = -(-n // self.workers)  # of a shard; the last ones may be shorter or empty
+            sums.append(r.new_zeros((self.workers, m)))
+            elements.append([max(0, min(m, n - s * m)) for s in range(self.workers)])
+            if n and encodings:
+                gpu.add_messages(r, encodings, sums[-1])
+        shards = self._in_phase(2, sums, elements)
+        for o, s, (encodings, _), skipped in zip(out, sums, shards, dropped, strict=True):
+            if skipped:
+                o.zero_()
+            elif o.numel():
+                gpu.encode_sums(s, self.workers, encodings, self._divisor(), o)
+        return dropped
+
+    def _in_phase(
+        self, phase: int, rows: Sequence[torch.Tensor], elements: list[list[int]]
+    ) -> list[tuple[gpu.Encodings | None, list[bool]]]:
+        """Of each tensor, its rows' encodings in a phase, and whether a row drops the step."""
+        found = self._core.choose_in_phases(phase, self.step, *_amax_and_nonfinite(rows), elements)
+        return [
+            (
+                None if format is None else (key, format, projection, [scale for scale, _ in each]),
+                [skipped for _, skipped in each],
+            )
+            for key, format, projection, each in found
+        ]
+
+    def _divisor(self) -> float:
+        return float(self.workers) if self.divide is True else 1.0
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next step depends on; tensors and numbers only."""
@@ -223,17 +269,25 @@ def _divided(x: torch.Tensor, divisor: float) -> torch.Tensor:
     return halves.div_(halves.new_full((), divisor))
 
 
-def _amax_and_nonfinite(gradients: Sequence[torch.Tensor]) -> tuple[list[float], list[int]]:
-    """Of every tensor, the largest finite magnitude, and the number of elements not finite."""
-    ends = [torch.aminmax(g) if g.numel() else (g.new_zeros(()),) * 2 for g in gradients]
-    sizes = [torch.maximum(low.abs(), high.abs()) for low, high in ends]
-    amax: list[float] = torch.stack(sizes).tolist() if sizes else []
-    nonfinite = [0] * len(amax)
-    for k, g in enumerate(gradients):
-        if not math.isfinite(amax[k]):  # an infinity or NaN, which PyTorch passes on
-            finite = g.isfinite()
-            amax[k] = float(torch.where(finite, g.abs(), g.new_zeros(())).amax())
-            nonfinite[k] = int((~finite).sum())
+def _amax_and_nonfinite(
+    tensors: Sequence[torch.Tensor],
+) -> tuple[list[list[float]], list[list[int]]]:
+    """Of every row of every matrix, the largest finite magnitude, and the number not finite."""
+    sizes = []
+    for rows in tensors:
+        low, high = rows.aminmax(dim=1) if rows.numel() else (rows.new_zeros(len(rows)),) * 2
+        sizes.append(torch.maximum(low.abs(), high.abs()))
+    flat: list[float] = torch.cat(sizes).tolist() if sizes else []
+    amax, nonfinite = [], []
+    for rows in tensors:
+        of_rows, flat = flat[: len(rows)], flat[len(rows) :]
+        counts = [0] * len(rows)
+        if not all(map(math.isfinite, of_rows)):  # an infinity or NaN, which PyTorch passes on
+            finite = rows.isfinite()
+            of_rows = torch.where(finite, rows.abs(), rows.new_zeros(())).amax(dim=1).tolist()
+            counts = (~finite).sum(dim=1).tolist()
+        amax.append(of_rows)
+        nonfinite.append(counts)
     return amax, nonfinite
 
 
