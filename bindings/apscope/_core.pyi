@@ -496,6 +496,10 @@ class StepExchange:
         """
         The reductions of a step from the tensors' statistics; the memory advances.
         """
+    def choose_in_phases(self, phase: typing.SupportsInt | typing.SupportsIndex, number: typing.SupportsInt | typing.SupportsIndex, amax: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]], nonfinite: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]], elements: collections.abc.Sequence[collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]]) -> list:
+        """
+        The encodings of a phase of a step from the statistics of every tensor's rows.
+        """
     def run(self, number: typing.SupportsInt | typing.SupportsIndex, index: typing.SupportsInt | typing.SupportsIndex, gradients: list[numpy.typing.NDArray[numpy.float32]], out: list[numpy.typing.NDArray[numpy.float32]], weights: list[numpy.typing.NDArray[numpy.float32]], loss: typing.SupportsFloat | typing.SupportsIndex | None, learning_rate: typing.SupportsFloat | typing.SupportsIndex | None, threads: typing.SupportsInt | typing.SupportsIndex) -> list[bool]:
         """
         Fills `out`; returns whether the scheme dropped each tensor's step.
@@ -508,6 +512,9 @@ class StepExchange:
         """
     @property
     def chooses_from_amax(self) -> bool:
+        ...
+    @property
+    def chooses_in_phases(self) -> bool:
         ...
     @property
     def needs(self) -> list[str]:

@@ -30,7 +30,7 @@ EXCHANGES = (
     "none:e5m2", "aps:e4m3", "aps:e4m3,unit=model", "aps:e5m2,accumulate=fp32",
     "current_scaling:e4m3fn", "delayed_scaling:e5m2",
 )  # fmt: skip
-TOPOLOGIES = ("sequential", "ring", "tree", "hierarchical:2", "sequential+kahan")
+TOPOLOGIES = ("sequential", "ring", "tree", "hierarchical:2", "sequential+kahan", "two_phase")
 
 
 def tokens(width: int, layers: int) -> nn.Module:
@@ -200,16 +200,17 @@ def times_of(device: torch.device, part: int) -> list[dict[str, Any]]:
 
         return milliseconds(step, device, count)
 
-    def exchange_step(spec: str | None) -> float:
+    def exchange_step(name: str | None) -> float:
+        spec, _, topology = (name or "none:fp32").partition(" ")
         model = tokens(width, 4).to(device)
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
         workers = Workers(
-            model, functional.mse_loss, optimizer, workers=8, exchange=spec or "none:fp32",
-            batched=False,
+            model, functional.mse_loss, optimizer, workers=8, exchange=spec,
+            topology=topology or "ring", batched=False,
         )  # fmt: skip
 
         def step() -> None:
-            if spec is not None:
+            if name is not None:
                 workers.step(x, y)
                 return
             workers.backward(x, y)
@@ -221,8 +222,9 @@ def times_of(device: torch.device, part: int) -> list[dict[str, Any]]:
         return milliseconds(step, device, count)
 
     for kind, measure, names in (
-        ("recipe", recipe_step, TIMED_RECIPES), ("exchange", exchange_step, EXCHANGES[:4])
-    ):  # fmt: skip
+        ("recipe", recipe_step, TIMED_RECIPES),
+        ("exchange", exchange_step, (*EXCHANGES[:4], "aps:e4m3 two_phase")),
+    ):
         plain = measure(None)
         for name in names:
             ms = measure(name)

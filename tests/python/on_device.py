@@ -9,6 +9,7 @@ imitated: a quotient by a number is a product with its inverse.
 
 import contextlib
 import ctypes
+import functools
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from apscope import _core
 from apscope._arrays import device_arrays
+from tests.reference.random_words import WIRE, random_integers
 
 CUDA = torch.device("cuda:0")
 #: Copies between the two memories that wait, and numbers that Python waited for.
@@ -231,6 +233,43 @@ def _allreduce(
         y /= divisor
 
 
+def _message(x: np.ndarray, f: Any, p: Any, scale: float, key: Any, worker: int) -> np.ndarray:
+    """A worker's values under a scale, encoded and decoded."""
+    words = None
+    if p.rounding.startswith("stochastic"):
+        drawn = random_integers(key, range(x.size), p.random_bits, WIRE, worker)
+        words = np.array(drawn, np.uint64)
+    codes = x.astype(np.float64) * scale
+    _core.quantize(codes, codes, f, p, 0, words, 1)
+    return codes / scale
+
+
+def _add_messages(
+    rows: int, n: int, f: str, p: Any, scales: list[float], key: Any, sums: int, *_: Any
+) -> None:
+    x, format = _at(rows, (len(scales), n), "f4").reshape(-1, n), _core.FloatFormat(f)
+    with np.errstate(all="ignore"):
+        messages = [
+            _message(row, format, p, scale, key, worker).astype(np.float32)
+            for worker, (row, scale) in enumerate(zip(x, scales, strict=True))
+        ]
+        _at(sums, n, "f4")[:] = functools.reduce(np.add, messages)
+
+
+def _encode_sums(
+    sums: int, n: int, workers: int, f: str, p: Any, scales: list[float], key: Any, divisor: float,
+    out: int, *_: Any,
+) -> None:  # fmt: skip
+    y, x = _at(out, n, "f4"), _at(sums, n, "f4").astype(np.float64)
+    format = _core.FloatFormat(f)
+    m = -(-n // workers)
+    with np.errstate(all="ignore"):
+        for s, scale in enumerate(scales):
+            shard = slice(s * m, (s + 1) * m)
+            x[shard] = _message(x[shard], format, p, scale, key, workers + s)
+        y[:] = x / np.float64(divisor)
+
+
 def _quantize_blocks(source: int, out: int, shape: Any, f: str, p: Any, seed: int, *_: Any) -> None:
     x, y = (_at(a, shape, "f4") for a in (source, out))
     _core.quantize_blocks(x, y, tuple(shape), _core.BlockFormat(f), p, seed, 1)
@@ -260,8 +299,9 @@ def _decode_blocks(
 
 _KERNELS = SimpleNamespace(
     require_device=lambda _: None, Projection=_core.Projection, quantize=_quantize, encode=_encode,
-    decode=_decode, matmul=_matmul, allreduce=_allreduce, quantize_blocks=_quantize_blocks,
-    encode_blocks=_encode_blocks, decode_blocks=_decode_blocks,
+    decode=_decode, matmul=_matmul, allreduce=_allreduce, add_messages=_add_messages,
+    encode_sums=_encode_sums, quantize_blocks=_quantize_blocks, encode_blocks=_encode_blocks,
+    decode_blocks=_decode_blocks,
 )  # fmt: skip
 
 

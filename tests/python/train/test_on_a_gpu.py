@@ -308,9 +308,51 @@ def test_an_exchange_has_the_bits_of_the_cpu(spec, workers, topology, divide, gp
     same(*states)
 
 
+#: Schemes and topologies in two phases, and whether a GPU computes their exchange.
+IN_PHASES = {
+    ("none:e5m2", "two_phase"): True,
+    ("none:bf16", "reduce_scatter"): True,
+    ("aps:e4m3,rule=tight", "two_phase"): True,
+    ("aps:e4m3,rounding=stochastic,random_bits=9", "two_phase"): True,
+    ("aps:e2m1fn,headroom=one", "two_phase,phase2=(aps:e5m2,rule=tight)"): True,
+    ("loss_scaling:e4m3fn,scale=1000,overflow=saturate", "two_phase"): True,
+    ("hybrid(last=none:fp16;else=aps:e4m3)", "two_phase"): True,
+    ("aps:e4m3", "two_phase,sum=exact"): False,
+    ("mx", "two_phase"): False,
+    ("error_feedback(aps:e4m3)", "two_phase"): False,
+}
+
+
+@pytest.mark.parametrize(("spec", "topology"), IN_PHASES)
+@pytest.mark.parametrize(("workers", "divide"), [(1, True), (4, "fsdp"), (5, False), (3, True)])
+def test_two_phases_have_the_bits_of_the_cpu(spec, topology, workers, divide, gpu):
+    states = []
+    for put in (torch.clone, on_device):
+        shapes = {f"layer.{k}.weight": g.shape[1:] for k, g in enumerate(gradients_of(0, workers))}
+        exchanger = Exchanger(spec, shapes, workers=workers, topology=topology, divide=divide)
+        results = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for step in range(3):
+                rows = [put(g) for g in gradients_of(step, workers)]
+                out = [put(torch.ones(g.shape[1])) for g in rows]
+                gpu.clear()
+                results += [exchanger.run([exchanger.sent(g) for g in rows], out), out]
+        states.append([results, exchanger.state_dict()])
+    there = IN_PHASES[spec, topology]
+    assert gpu["to the CPU"] == (0 if there else 4)
+    # The amax of all rows, then of all sums; twice more for a tensor that is not finite in a phase.
+    assert not there or 2 <= gpu["numbers"] <= 2 + 2 * 2 * 2
+    same(*states)
+
+
+@pytest.mark.parametrize(
+    ("spec", "topology"),
+    [("aps:e4m3", "ring"), ("aps:e4m3", "two_phase"), ("error_feedback(sign)", "ring"),
+     ("qsgd", "ring")],
+)  # fmt: skip
 @pytest.mark.parametrize("batched", [True, False])
-@pytest.mark.parametrize("spec", ["aps:e4m3", "error_feedback(sign)", "qsgd"])
-def test_workers_train_there(spec, batched, gpu):
+def test_workers_train_there(spec, topology, batched, gpu):
     states = []
     for put in (torch.clone, on_device):
         torch.manual_seed(0)
@@ -319,7 +361,7 @@ def test_workers_train_there(spec, batched, gpu):
             on_device(model)
         workers = Workers(
             model, F.cross_entropy, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
-            workers=4, exchange=spec, batched=batched,
+            workers=4, exchange=spec, topology=topology, batched=batched,
         )  # fmt: skip
         g, losses = torch.Generator().manual_seed(1), []
         with warnings.catch_warnings():

@@ -51,7 +51,9 @@ class Observer:
         self._rows: dict[Key, dict[str, Any]] = {}
         self._writer: TraceWriter | None = None
         self._due: Callable[[int], bool] = _never
-        self._operands: dict[str, list[torch.Tensor]] = {}  # the step's calls, by tensor of the trace
+        self._operands: dict[
+            str, list[torch.Tensor]
+        ] = {}  # the step's calls, by tensor of the trace
         self._roles: dict[str, str] = {}
 
     def set_every(self, every: int) -> None:
