@@ -47,7 +47,7 @@ bool prove_phases() {
                       RoundingMode::stochastic, RoundingMode::stochastic_b}) {
                     const std::vector<PhaseEncoding> each = encodings(format, mode, workers);
                     std::vector<float> sums(n), out(n);
-                    const auto on_host = [](const auto& step) { test::run_on_cpu(step); };
+                    const auto on_host = [](const auto& step) { run_on_cpu(step); };
                     with_message_steps(rows.data(), n, each, key, sums.data(), on_host);
                     with_sum_steps(sums.data(), n, w, each, key, 3.0, out.data(), on_host);
                     const Array<float> device_sums(n), device_out(n);

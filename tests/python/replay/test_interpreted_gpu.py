@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope import _core
 from apscope._arrays import gpu
 from apscope._arrays.device_arrays import DeviceArray
 from apscope.cli import main
@@ -96,6 +97,39 @@ def test_a_call_has_the_cpus_bits(what):
     found = CALLS[what](OnDevice.copy_of(x))
     assert isinstance(found, DeviceArray)
     assert found.get().tobytes() == expected.tobytes()
+
+
+def amax_and_nonfinite(rows: np.ndarray) -> tuple[list, list]:
+    finite = np.isfinite(rows)
+    return [[float(np.abs(r[f]).max(initial=0)) for r, f in zip(rows, finite, strict=True)]], [
+        [int((~f).sum()) for f in finite]
+    ]
+
+
+@pytest.mark.parametrize("topology", ["two_phase", "reduce_scatter"])
+@pytest.mark.parametrize(
+    "spec", ["aps:e4m3", "aps:e5m2,rounding=stochastic", "loss_scaling:e4m3fn,scale=3"]
+)
+def test_an_exchange_in_two_phases_has_the_cpus_bits(spec, topology):
+    workers, n, m = 3, 1000, 334
+    rows = np.random.default_rng(4).standard_normal((workers, n), dtype=np.float32)
+    rows[:, 5] = [np.inf, 1.0, 2.0]
+    core = _core.StepExchange(spec, ["a"], ["other"], [[n]], workers, topology, 7, True)
+    expected = np.empty(n, np.float32)
+    core.run(2, 0, [rows], [expected], [], None, None, 1)
+
+    def encodings(phase, x, elements):
+        statistics = amax_and_nonfinite(x)
+        ((key, f, p, each),) = core.choose_in_phases(phase, 2, *statistics, [elements])
+        return None if f is None else (key, f, p, [scale for scale, _ in each])
+
+    sums = OnDevice.copy_of(np.zeros((workers, m), np.float32))
+    out = OnDevice.copy_of(np.zeros(n, np.float32))
+    messages = encodings(1, rows, [n] * workers)
+    gpu.add_messages(OnDevice.copy_of(rows), messages, sums)
+    shards = encodings(2, sums.array, [m, m, n - 2 * m])
+    gpu.encode_sums(sums, workers, shards, float(workers), out)
+    assert out.array.tobytes() == expected.tobytes()
 
 
 def test_an_array_of_jaxs_gives_one(monkeypatch):
