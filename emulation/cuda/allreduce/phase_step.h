@@ -131,9 +131,13 @@ struct SumEncodingStep {
     APSCOPE_HD void operator()(std::uint64_t i) const {
         float value[1] = {sums[i]};
         round_for_wire(rounding, wire, value, in_shard + i);
-        const double y = wire.value_of(value[0]), divided = divisor != 1.0 ? y / divisor : y;
-        if constexpr (sizeof(Result) == sizeof(float)) out[i] = narrowed(divided);
-        else out[i] = divided;
+        double y = widened(value[0]);
+        if (y == y) {  // multiplying and dividing could change a NaN's bits
+            y = wire.value_of(value[0]);
+            if (divisor != 1.0) y /= divisor;
+        }
+        if constexpr (sizeof(Result) == sizeof(float)) out[i] = narrowed(y);
+        else out[i] = y;
     }
 };
 

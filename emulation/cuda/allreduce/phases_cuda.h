@@ -1,6 +1,7 @@
 // The reduction of one tensor in two phases (emulation/schemes/two_phase.h) on a GPU, with the bits
-// of emulation/schemes/float_phases.h. The caller chooses the encodings: those of the messages,
-// then those of the shards' sums, which depend on the sums.
+// of emulation/schemes/float_phases.h, except for the sign and payload of a NaN in sums that are
+// not encoded. The caller chooses the encodings: those of the messages, then those of the shards'
+// sums, which depend on the sums.
 #pragma once
 
 #include <cstddef>

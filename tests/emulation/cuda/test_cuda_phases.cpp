@@ -83,7 +83,9 @@ void expect_same(const char* spec, const char* topology, std::size_t n, int work
         by_steps(exchange, rows, n, workers, divide ? workers : 1.0, step.number);
     std::size_t differing = 0;
     for (std::size_t i = 0; i < n; ++i) {
-        const bool nan = expected[i] != expected[i] && found[i] != found[i];
+        // NaNs of sums that are not encoded have any bits.
+        const bool nan = topology == std::string("reduce_scatter") && expected[i] != expected[i] &&
+                         found[i] != found[i];
         const bool same =
             std::bit_cast<std::uint32_t>(expected[i]) == std::bit_cast<std::uint32_t>(found[i]);
         differing += nan || same ? 0 : 1;

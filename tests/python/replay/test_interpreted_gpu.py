@@ -129,6 +129,9 @@ def test_an_exchange_in_two_phases_has_the_cpus_bits(spec, topology):
     gpu.add_messages(OnDevice.copy_of(rows), messages, sums)
     shards = encodings(2, sums.array, [m, m, n - 2 * m])
     gpu.encode_sums(sums, workers, shards, float(workers), out)
+    if topology == "reduce_scatter":  # NaNs of sums that are not encoded have any bits
+        assert np.isnan(out.array[5]) == np.isnan(expected[5])
+        expected[5] = out.array[5]
     assert out.array.tobytes() == expected.tobytes()
 
 
