@@ -71,7 +71,8 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
         phase2_.emplace(Wires{phases.phase2->parts, {}, {}});
     std::vector<double> scales;
     for (const std::span<const float> row : gradients_) {
-        const Decision decision = choose_alone(phase1_.parts, step_, agreed_statistics(std::span(&row, 1)));
+        const Decision decision =
+            choose_alone(phase1_.parts, step_, agreed_statistics(std::span(&row, 1)));
         skipped_ = skipped_ || decision.skipped;
         scales.push_back(decision.scale);
         wire_of_.push_back(phase1_.of(decision));

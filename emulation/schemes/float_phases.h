@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
+#include "emulation/allreduce/shard.h"
 #include "emulation/schemes/float_wire.h"
 #include "emulation/schemes/scheme.h"
-#include "emulation/allreduce/shard.h"
 
 namespace apscope::detail {
 
@@ -29,8 +29,8 @@ std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
                                                 std::shared_ptr<const Scheme> phase1,
                                                 std::shared_ptr<const Scheme> phase2);
 
-// The choice of a row's scale by a scheme of one of the phases, from the row's largest magnitude and
-// its number of elements that are not finite. step: that of one worker.
+// The choice of a row's scale by a scheme of one of the phases, from the row's largest magnitude
+// and its number of elements that are not finite. step: that of one worker.
 Decision choose_alone(const SchemeParts& parts, const TrainingStep& step, AgreedStatistics row);
 
 // The exchange of one tensor at one step.

@@ -19,8 +19,8 @@
 #include <memory>
 #include <span>
 
-#include "emulation/schemes/scheme.h"
 #include "emulation/allreduce/shard.h"
+#include "emulation/schemes/scheme.h"
 
 namespace apscope::detail {
 
