@@ -1,9 +1,9 @@
 // A RowDevice on any device that has memory and runs steps: a GPU through CUDA's streams
 // (emulation/cuda/machine/stream_queue.h), or the host with a loop, on which tests compare complete
 // replays. An item is processed in pieces of complete blocks, so the memory that it needs does not
-// depend on its size; twice, if it has reductions in two phases (row_step.h). While the steps of a
-// piece run, the host copies the values of the next one to the device and adds up the results of
-// the one before.
+// depend on its size; twice, if it has reductions in two phases that encode their sums
+// (row_step.h). While the steps of a piece run, the host copies the values of the next one to the
+// device and adds up the results of the one before.
 //
 // MakeQueue returns a queue with these functions, of which only those that wait keep the order of
 // copies and steps among each other:
@@ -31,7 +31,7 @@
 #include <vector>
 
 #include "analysis/cuda/row_plan.h"
-#include "analysis/cuda/shard_parts.h"
+#include "analysis/cuda/shard_pieces.h"
 #include "emulation/cuda/allreduce/wire_choice.h"
 
 namespace apscope::detail {
@@ -55,48 +55,44 @@ public:
         const std::uint64_t all_blocks = (elements + sum_block - 1) / sum_block;
         std::uint64_t blocks = std::clamp(memory_ / plan.bytes(), std::uint64_t{1},
                                           std::min(all_blocks, most_piece_blocks));
+        std::optional<ShardPieces> parts;
         std::optional<Buffers> buffers;
         while (!buffers) {
             try {
-                buffers.emplace(queue, plan, blocks, blocks < all_blocks);
+                parts.emplace(plan.encoded_sums() != 0 ? elements : 0, plan.workers(),
+                              blocks * sum_block);
+                buffers.emplace(queue, plan, blocks, blocks < all_blocks, parts->extents());
             } catch (const std::bad_alloc&) {
                 if (blocks == 1) throw;
                 blocks = (blocks + 1) / 2;
             }
         }
-        const std::uint64_t size = blocks * sum_block;
-        const ShardParts parts(elements, plan.workers(), size);
-        const auto extents =
-            queue.template allocate<SumExtent>(plan.encoded_sums() * parts.extents());
         const Finish finish{queue};  // before the memory is released, if something throws
         queue.copies_wait_for_work();
         queue.copy(plan.instructions().data(), plan.instructions().size(),
                    buffers->instructions.get());
         queue.copy(plan.rows().data(), plan.rows().size(), buffers->reduced_rows.get());
-        Uploads uploads{queue, plan, gradients, noise, buffers->inputs, size};
+        Uploads uploads{queue, plan, gradients, noise, buffers->inputs, blocks * sum_block};
 
         std::vector<std::vector<WireTask>> encodings;
         if (plan.encoded_sums() != 0) {
             uploads.for_pieces(
                 [&](const Piece& piece, const Inputs& inputs) {
                     for (std::size_t t = 0; t < tasks.size(); ++t)
-                        Run(queue, *buffers, inputs, plan, t, piece)
-                            .find_extents(parts, extents.get());
+                        Run(queue, *buffers, inputs, plan, t, piece).find_extents(*parts);
                 },
                 [] {});
-            const auto found = queue.read(extents.get(), plan.encoded_sums() * parts.extents());
-            encodings = plan.encodings(found.get(), parts);
+            const auto found =
+                queue.read(buffers->extents.get(), plan.encoded_sums() * parts->extents());
+            encodings = plan.encodings(found.get(), *parts);
         }
         std::deque<Results> results;  // of the piece before, and of the last one
         uploads.for_pieces(
             [&](const Piece& piece, const Inputs& inputs) {
                 queue.launch(ReferenceStep{inputs.rows.get(), piece, plan.workers(), divisor,
                                            buffers->reference.get()});
-                for (std::size_t t = 0; t < tasks.size(); ++t) {
-                    const auto& of_task = plan.tasks()[t].encoded_sum;
-                    Run(queue, *buffers, inputs, plan, t, piece)
-                        .compare(parts, of_task ? encodings[*of_task] : std::vector<WireTask>{});
-                }
+                for (std::size_t t = 0; t < tasks.size(); ++t)
+                    Run(queue, *buffers, inputs, plan, t, piece).compare(*parts, encodings);
                 results.emplace_back(queue, *buffers, plan, piece);
             },
             [&] {
@@ -183,13 +179,16 @@ private:
         Memory<LineSums> sums;
         Memory<RatioProduct> ratios;
         Memory<DrawSums> draws;
+        Memory<SumExtent> extents;  // of the item
 
-        Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks, bool several)
-            : Buffers(queue, plan, blocks, several, plan.sizes()) {}
+        // of_sum: the number of extents of a sum in two phases.
+        Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks, bool several,
+                std::uint64_t of_sum)
+            : Buffers(queue, plan, blocks, several, of_sum, plan.sizes()) {}
 
     private:
         Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks, bool several,
-                const RowPlan::Sizes& size)
+                std::uint64_t of_sum, const RowPlan::Sizes& size)
             : instructions(queue.template allocate<HopInstruction>(plan.instructions().size())),
               reduced_rows(queue.template allocate<ReducedRow>(plan.rows().size())),
               inputs{Inputs(queue, size, blocks), Inputs(queue, size, several ? blocks : 0)},
@@ -203,7 +202,8 @@ private:
               slots(queue.template allocate<HopSlot>(blocks * size.slots)),
               sums(queue.template allocate<LineSums>(blocks * size.sums)),
               ratios(queue.template allocate<RatioProduct>(blocks * size.ratios)),
-              draws(queue.template allocate<DrawSums>(blocks * size.draws)) {}
+              draws(queue.template allocate<DrawSums>(blocks * size.draws)),
+              extents(queue.template allocate<SumExtent>(plan.encoded_sums() * of_sum)) {}
     };
 
     // The sums of a piece on their way to the host.
@@ -241,8 +241,9 @@ private:
             : queue(q), b(buffers), inputs(given), plan(p), task(p.tasks()[t]),
               intended(p.intended(t)), piece(of) {}
 
-        // encodings: those of the sums of a task in two phases, by shard.
-        void compare(const ShardParts& parts, const std::vector<WireTask>& encodings) {
+        // encodings: those of the encoded sums (RowPlan::encodings()).
+        void compare(const ShardPieces& parts,
+                     const std::vector<std::vector<WireTask>>& encodings) {
             LineSums* const sums = b.sums.get() + task.first_sum * piece.blocks();
             round(intended.keys[0], sums);
             double *const s = b.sent.get(), *const y = b.results.get();
@@ -258,7 +259,7 @@ private:
             const std::uint64_t closed = task.closed_forms;
             const ReducedResults results{y, closed != 0 ? y + rows * n : nullptr,
                                          closed != 0 ? y + (rows + closed) * n : nullptr};
-            if (intended.phases) encode_sums(parts.of(piece.first), encodings, y + n);
+            if (intended.phases) encode_sums(parts, encodings, y + n);
             else add_up(intended.keys[0], task.first_row, rows, sent, results);
             queue.launch(
                 ReducedStep{{sums + static_cast<std::uint64_t>(plan.workers()) * piece.blocks()},
@@ -278,14 +279,14 @@ private:
         }
 
         // Writes the extents of the sums of a task in two phases.
-        void find_extents(const ShardParts& parts, SumExtent* extents) {
+        void find_extents(const ShardPieces& parts) {
             if (!task.encoded_sum) return;
             round(intended.keys[0], nullptr);
             sum_messages();
-            for (const ShardPart& part : parts.of(piece.first))
+            SumExtent* const extents = b.extents.get() + *task.encoded_sum * parts.extents();
+            for (const ShardPiece& part : parts.of(piece.first))
                 queue.launch(SumExtentStep{b.phase_sums.get() + part.first, part.count,
-                                           extents + *task.encoded_sum * parts.extents() +
-                                               part.first_extent});
+                                           extents + part.first_extent});
         }
 
     private:
@@ -322,26 +323,25 @@ private:
                                           b.phase_sums.get()});
         }
 
-        // The sums of two phases, encoded by the owners of the shards.
-        void encode_sums(const std::vector<ShardPart>& parts,
-                         const std::vector<WireTask>& encodings, double* out) {
+        // The sums of two phases, encoded by the owners of the shards if they are encoded.
+        void encode_sums(const ShardPieces& parts,
+                         const std::vector<std::vector<WireTask>>& encodings, double* out) {
             sum_messages();
-            for (const ShardPart& part : parts) {
-                const float* const sums = b.phase_sums.get() + part.first;
-                const auto launch = [&](auto rounding, const WireScale& wire, int bits) {
+            const float* const sums = b.phase_sums.get();
+            if (!task.encoded_sum) {
+                queue.launch(SumEncodingStep<NoRounding, double>{
+                    sums, piece.count, 0, {}, {}, plan.divisor(), out});
+                return;
+            }
+            for (const ShardPiece& part : parts.of(piece.first)) {
+                const WireTask& wire = encodings[*task.encoded_sum][part.shard];
+                with_rounding_of(wire, [&](auto rounding) {
                     set_worker(rounding, intended.keys[0],
-                               static_cast<std::uint64_t>(plan.workers()) + part.shard, bits);
+                               static_cast<std::uint64_t>(plan.workers()) + part.shard,
+                               wire.scale.cast.random_bits);
                     queue.launch(SumEncodingStep<decltype(rounding), double>{
-                        sums, part.count, part.in_shard, rounding, wire, plan.divisor(),
-                        out + part.first});
-                };
-                if (encodings.empty()) {
-                    launch(NoRounding{}, WireScale{}, 0);
-                    continue;
-                }
-                const WireTask& wire = encodings[part.shard];
-                with_rounding_of(wire, [&](const auto& rounding) {
-                    launch(rounding, wire_cast(wire), wire.scale.cast.random_bits);
+                        sums + part.first, part.count, part.in_shard, rounding, wire_cast(wire),
+                        plan.divisor(), out + part.first});
                 });
             }
         }

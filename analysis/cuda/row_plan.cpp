@@ -57,12 +57,13 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bo
         Task plan{{}, task.wires[0].scale, rows_.size()};
         plan.scale.units = divisor;
         const int sharing = workers / static_cast<int>(task.wires.size());
-        for (std::size_t i = 0; i < task.wires.size(); ++i) {
-            const WireTask& wire = task.wires[i];
-            const int first = static_cast<int>(i) * sharing;
-            plan.messages.push_back({{first, first + sharing}, wire_cast(wire), &wire});
+        for (const WireTask& wire : task.wires) {
+            const int first = plan.messages.empty() ? 0 : plan.messages.back().workers.last;
+            if (first != 0 && plan.messages.back().wire->scale.scale == wire.scale.scale)
+                plan.messages.back().workers.last += sharing;
+            else plan.messages.push_back({{first, first + sharing}, wire_cast(wire), &wire});
         }
-        if (task.phases) {
+        if (task.phases) {  // its rows have no errors in units in the last place
             sizes_.phase_sums = sum_block;
             if (task.phases->encoding) plan.encoded_sum = encoded_sums_++;
         }
@@ -118,7 +119,7 @@ std::uint64_t RowPlan::bytes() const {
 }
 
 std::vector<std::vector<WireTask>> RowPlan::encodings(std::span<const SumExtent> extents,
-                                                      const ShardParts& parts) const {
+                                                      const ShardPieces& parts) const {
     struct Sum {
         float largest = 0.0f;
         std::uint64_t nonfinite = 0, elements = 0;
@@ -127,8 +128,8 @@ std::vector<std::vector<WireTask>> RowPlan::encodings(std::span<const SumExtent>
     for (const RowTask& task : tasks_) {
         if (!task.phases || !task.phases->encoding) continue;
         std::vector<Sum> sums(static_cast<std::size_t>(workers_));
-        for (const std::vector<ShardPart>& piece : parts.pieces()) {
-            for (const ShardPart& part : piece) {
+        for (const std::vector<ShardPiece>& piece : parts.pieces()) {
+            for (const ShardPiece& part : piece) {
                 Sum& sum = sums[part.shard];
                 sum.elements += part.count;
                 for (std::uint64_t e = part.first_extent; e < part.end_extent; ++e) {

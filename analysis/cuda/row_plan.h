@@ -11,7 +11,7 @@
 #include "analysis/cuda/draw_step.h"
 #include "analysis/cuda/noise_step.h"
 #include "analysis/cuda/reduced_step.h"
-#include "analysis/cuda/shard_parts.h"
+#include "analysis/cuda/shard_pieces.h"
 #include "analysis/replay/row_device.h"
 #include "emulation/cuda/allreduce/phase_step.h"
 
@@ -80,7 +80,7 @@ public:
     // For every task in two phases whose sums are encoded, the encodings of its shards' sums, from
     // the extents of one task after another.
     std::vector<std::vector<WireTask>> encodings(std::span<const SumExtent> extents,
-                                                 const ShardParts& parts) const;
+                                                 const ShardPieces& parts) const;
 
     // Returns totals of zero, to which add() adds the sums of a piece, block by block.
     std::vector<RowTotals> no_totals(std::uint64_t elements) const;

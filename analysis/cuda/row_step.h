@@ -1,5 +1,6 @@
 // The work of GPU threads in a replay, for one scheme on a piece of an item (complete blocks). It
-// is the work of analysis/replay/float_blocks, in steps; each reads results of the steps before it.
+// is the work of analysis/replay/float_blocks and phase_blocks, in steps; each reads results of the
+// steps before it.
 // Each line names a step, what one of its threads processes, and the result:
 //
 //      reference    an element        the fp64 sum of the workers' values, divided
@@ -16,8 +17,8 @@
 //      draws        the messages and hops of K draws, and their statistics (draw_step.h)
 //
 // In place of hops, a reduction in two phases has sums and their encoding
-// (emulation/cuda/allreduce/phase_step.h). A replay runs twice through its item: first for the
-// extents of the sums, then for the rows.
+// (emulation/cuda/allreduce/phase_step.h). If the sums are encoded, a replay runs twice through its
+// item: first for the extents of the sums, then for the rows.
 //
 // Lanes are those of piece.h, 16 a block; a group of threads combines them, and one thread writes
 // the sums of a block. Blocks are added on the host, in their order.

@@ -104,8 +104,7 @@ void FloatBlocks::read_sent(std::size_t w, std::size_t, std::span<double> y) {
 }
 
 std::optional<RowTask> FloatBlocks::task() {
-    if (decision_.skipped || !supports_device(encoder_.grid, exchange_.wire()) ||
-        !std::ranges::all_of(topologies_, &Topology::is_plain))
+    if (exchange_.wire().divisors().any() || !std::ranges::all_of(topologies_, &Topology::is_plain))
         return std::nullopt;
     RowTask task;
     task.wires = {wire_task(encoder_.grid, exchange_.wire())};

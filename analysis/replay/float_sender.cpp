@@ -31,10 +31,6 @@ FloatScale wire_scale(const FloatGrid& grid, const FloatWire& wire) {
             grid.format.largest()};
 }
 
-bool supports_device(const FloatGrid& grid, const FloatWire& wire) {
-    return grid.format.fits_fp32() && !wire.divisors().any();
-}
-
 WireTask wire_task(const FloatGrid& grid, const FloatWire& wire) {
     return {wire_scale(grid, wire), grid.projection, wire.grid(), wire.inverse()};
 }

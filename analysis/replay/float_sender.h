@@ -27,8 +27,7 @@ struct BlockBuffers {
 
 // The scale by which the rows of such messages count limits and measure errors in ulps.
 FloatScale wire_scale(const FloatGrid& grid, const FloatWire& wire);
-// The encoding as a task for a device; only for formats of fp32 numbers, without divisions.
-bool supports_device(const FloatGrid& grid, const FloatWire& wire);
+// The encoding as a task for a device; only without divisions.
 WireTask wire_task(const FloatGrid& grid, const FloatWire& wire);
 
 class FloatSender {

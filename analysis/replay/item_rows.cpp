@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "core/fixed_shape_sum.h"
@@ -20,23 +22,37 @@ struct Run {
     ItemAccount account;
 };
 
-// Computes on the device the schemes that it supports; returns the accounts of the others.
-std::vector<ItemAccount*> run_on_device(const std::vector<ItemAccount*>& accounts,
-                                        const ItemContext& item, RowDevice* device) {
+bool is_for_device(const ItemContext& item, const RowDevice* device) {
     const std::uint64_t values = std::uint64_t{item.elements()} * item.gradients.size();
-    if (device == nullptr || values < device->min_values()) return accounts;
-    std::vector<ItemAccount*> here, there;
+    return device != nullptr && values >= device->min_values();
+}
+
+// Computes on the device the schemes that it supports; returns their accounts.
+std::set<const ItemAccount*> run_on_device(std::span<ItemAccount* const> accounts,
+                                           const ItemContext& item, RowDevice& device) {
+    std::vector<ItemAccount*> there;
     std::vector<RowTask> tasks;
     for (ItemAccount* account : accounts) {
         std::optional<RowTask> task = account->task();
-        (task ? there : here).push_back(account);
-        if (task) tasks.push_back(std::move(*task));
+        if (!task) continue;
+        there.push_back(account);
+        tasks.push_back(std::move(*task));
     }
-    if (there.empty()) return here;
+    if (there.empty()) return {};
     std::vector<RowTotals> totals =
-        device->run(item.gradients, item.divisor(), item.noise_of(0, item.elements()), tasks);
+        device.run(item.gradients, item.divisor(), item.noise_of(0, item.elements()), tasks);
     for (std::size_t r = 0; r < there.size(); ++r) there[r]->take(std::move(totals[r]));
-    return here;
+    return {there.begin(), there.end()};
+}
+
+// Computes the schemes on the CPU, in one pass over the item's blocks.
+void run_here(std::span<ItemAccount* const> accounts, const ItemContext& item) {
+    if (accounts.empty()) return;
+    Buffer<double> reference;
+    for (std::size_t first = 0; first < item.elements(); first += sum_block) {
+        item.add_up(first, std::min(sum_block, item.elements() - first), reference);
+        for (ItemAccount* account : accounts) account->add(first, reference);
+    }
 }
 
 // True if two schemes have the same sums on an item. Side information and transport do not change
@@ -80,28 +96,38 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
         runs.emplace_back(own, buffers,
                           std::make_unique<FloatBlocks>(s.encoder(), *s.decision, own, buffers));
     }
-    std::vector<Run<PhaseBlocks>> phase_runs;
-    phase_runs.reserve(in_phases.size());
-    for (const InPhases& p : in_phases) {
-        const ItemContext own = item_of({}, p.for_last, item);
-        phase_runs.emplace_back(own, buffers,
-                                std::make_unique<PhaseBlocks>(*p.scheme, p.step, own, buffers));
-    }
+    const std::vector<AgreedStatistics> statistics =
+        in_phases.empty() ? std::vector<AgreedStatistics>{} : statistics_of_rows(item.gradients);
+    std::vector<std::optional<Run<PhaseBlocks>>> phase_runs(in_phases.size());
+    const auto begin_phases = [&](std::size_t p) {
+        const ItemContext own = item_of({}, in_phases[p].for_last, item);
+        phase_runs[p].emplace(own, buffers,
+                              std::make_unique<PhaseBlocks>(*in_phases[p].scheme, in_phases[p].step,
+                                                            own, statistics, buffers));
+        return &phase_runs[p]->account;
+    };
     std::vector<ItemAccount*> accounts;
     for (auto& run : runs) accounts.push_back(&run.account);
-    for (auto& run : phase_runs) accounts.push_back(&run.account);
-    const std::vector<ItemAccount*> here = run_on_device(accounts, item, device);
-    Buffer<double> reference;
-    for (std::size_t first = 0; first < item.elements() && !here.empty(); first += sum_block) {
-        item.add_up(first, std::min(sum_block, item.elements() - first), reference);
-        for (ItemAccount* account : here) account->add(first, reference);
+    std::set<const ItemAccount*> done;
+    if (is_for_device(item, device)) {
+        std::vector<ItemAccount*> all = accounts;
+        for (std::size_t p = 0; p < in_phases.size(); ++p) all.push_back(begin_phases(p));
+        done = run_on_device(all, item, *device);
     }
+    std::erase_if(accounts, [&](const ItemAccount* account) { return done.contains(account); });
+    run_here(accounts, item);
     std::vector<std::vector<ResultRow>> rows;
     for (std::size_t s = 0; s < schemes.size(); ++s) {
         const Run<FloatBlocks>& run = runs[run_of[s]];
         rows.push_back(run.account.rows(run.blocks.sent(*schemes[s].scheme, *schemes[s].decision)));
     }
-    for (const auto& run : phase_runs) rows.push_back(run.account.rows(run.blocks.sent()));
+    // Each reduction in two phases stores sums of shards, so on the CPU one runs after another.
+    for (std::size_t p = 0; p < in_phases.size(); ++p) {
+        ItemAccount* const account = phase_runs[p] ? &phase_runs[p]->account : begin_phases(p);
+        if (!done.contains(account)) run_here({&account, 1}, item);
+        rows.push_back(account->rows(phase_runs[p]->blocks.sent()));
+        phase_runs[p].reset();
+    }
     return rows;
 }
 

@@ -1,5 +1,5 @@
-// The result rows of one item, a (step, tensor) pair, in one pass over the gradients: for all
-// schemes that scale and round, and their reductions in two phases.
+// The result rows of one item, a (step, tensor) pair: in one pass over the gradients for all
+// schemes that scale and round, and in one for each of their reductions in two phases.
 #pragma once
 
 #include <optional>
@@ -40,8 +40,8 @@ struct InPhases {
 };
 
 // Works block by block, or on the device for the schemes that it supports. The rows are in the
-// order of the schemes, those in phases last. Schemes that send and add the same codes are computed
-// once.
+// order of the schemes, those in phases last. Streaming schemes that send and add the same codes
+// are computed once.
 std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,
                                                   std::span<const InPhases> in_phases,
                                                   const ItemContext& item, BlockBuffers& buffers,

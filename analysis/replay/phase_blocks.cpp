@@ -24,14 +24,14 @@ bool supports_phases(const SchemeParts& scheme, const ItemContext& item) {
 }
 
 PhaseBlocks::PhaseBlocks(const SchemeParts& scheme, const TrainingStep& step,
-                         const ItemContext& item, BlockBuffers& buffers)
+                         const ItemContext& item, std::span<const AgreedStatistics> statistics,
+                         BlockBuffers& buffers)
     : BlockSource(facts_of(scheme)), scheme_(scheme), phases_(*scheme.encoding.float_phases),
       item_(item), key_(step.key), buffers_(buffers),
-      exchange_(phases_, step, item_.gradients, buffers.exchange, buffers.ahead) {
+      exchange_(phases_, step, item_.gradients, statistics, buffers.exchange, buffers.ahead) {
     for (std::size_t i = 0; i < exchange_.wires(); ++i)
         senders_.emplace_back(grid(), exchange_.wire(i), false, false);
     facts_.wire.moments = senders_[0].moments();
-    facts_.skipped = exchange_.skipped();
 }
 
 SentBlock PhaseBlocks::send(std::size_t w, std::size_t first, std::size_t count) {
@@ -47,17 +47,11 @@ void PhaseBlocks::reduce(std::size_t r, std::size_t first, std::span<double> y, 
 }
 
 std::optional<RowTask> PhaseBlocks::task() {
-    // All wires of a phase have one grid, so what holds for the first of them holds for all.
-    const bool encodes_sums = phases_.phase2 != nullptr;
-    if (exchange_.skipped() || !supports_device(grid(), exchange_.wire(0)) ||
-        (encodes_sums && !supports_device(exchange_.sum_grid(), exchange_.sum_wire({}))))
-        return std::nullopt;
     RowTask task;
-    const std::size_t wires = exchange_.wires() == 1 ? 1 : item_.gradients.size();
-    for (std::size_t w = 0; w < wires; ++w)
+    for (std::size_t w = 0; w < item_.gradients.size(); ++w)
         task.wires.push_back(wire_task(grid(), exchange_.wire(exchange_.wire_of(w))));
     task.phases.emplace();
-    if (encodes_sums) {
+    if (phases_.phase2) {
         task.phases->encoding = [this](float largest, std::uint64_t nonfinite, std::size_t count) {
             AgreedStatistics sum;
             sum.amax = largest;
@@ -76,7 +70,7 @@ SentItem PhaseBlocks::sent() const {
     const FloatEncoder& encoder = phases_.phase1->parts.encoding.float_encoder.value();
     return {scheme_.transport,          payload_bits(encoder.grid, item_.elements()),
             encoder.side_bits,          encoder.side_bits,
-            exchange_.scale_exponent(), exchange_.skipped()};
+            exchange_.scale_exponent(), false};
 }
 
 }  // namespace apscope::detail

@@ -17,9 +17,9 @@ bool supports_phases(const SchemeParts& scheme, const ItemContext& item);
 
 class PhaseBlocks final : public BlockSource {
 public:
-    // Only for a scheme and item for which supports_phases() is true.
+    // Only for a scheme and item for which supports_phases() is true. statistics: of every row.
     PhaseBlocks(const SchemeParts& scheme, const TrainingStep& step, const ItemContext& item,
-                BlockBuffers& buffers);
+                std::span<const AgreedStatistics> statistics, BlockBuffers& buffers);
 
     SentBlock send(std::size_t w, std::size_t first, std::size_t count) override;
     void read_sent(std::size_t, std::size_t, std::span<double>) override {}  // no draws are taken

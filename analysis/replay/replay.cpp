@@ -164,7 +164,7 @@ TrainingStep Replay::training_step(std::size_t t, std::size_t k, const ItemConte
     return step;
 }
 
-// The rows of all schemes that stream and of their two phases, in one pass over the item's blocks.
+// The rows of all schemes that stream and of their two phases (item_rows.h).
 std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemContext& item,
                                       const std::vector<std::size_t>& streaming,
                                       const std::vector<std::size_t>& in_phases,
@@ -284,7 +284,7 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
             const ResolvedScheme& resolved = schemes_[s];
             if (!work_.includes(item, resolved, t)) continue;
             const SchemeParts& parts = resolved.parts();
-            const bool phases = supports_phases(parts, context) && parts.needs.empty();
+            const bool phases = supports_phases(parts, context);
             (resolved.streams() ? streaming : phases ? in_phases : others).push_back(s);
         }
         // Two-phase reductions come after the schemes' own rows, as in a table of results.

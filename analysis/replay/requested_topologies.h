@@ -19,7 +19,8 @@ public:
 
     // The topologies that add a scheme's codes.
     std::span<const Topology> orders_of(const SchemeParts& scheme) const;
-    // Those of every scheme, and of schemes whose two-phase reductions are not separate schemes.
+    // The orders of additions, for schemes whose reductions in two phases are schemes of their own;
+    // common(): these and two_phase, for all others.
     const std::vector<Topology>& orders() const { return orders_; }
     const std::vector<Topology>& common() const { return common_; }
     // The position of a topology's rows among the rows of a scheme: the wire, exact, the scheme's

@@ -1,7 +1,7 @@
 // The tasks that replay() gives to a device, namely float schemes on the gradients of one item, and
 // the device's results, the sums from which result rows are computed. FloatBlocks (float_blocks.h)
-// makes the tasks, and ItemAccount (item_account.h) takes the totals; without a device they compute
-// the same bits, block by block.
+// and PhaseBlocks (phase_blocks.h) make the tasks, and ItemAccount (item_account.h) takes the
+// totals; without a device they compute the same bits, block by block.
 #pragma once
 
 #include <cstddef>
@@ -42,6 +42,7 @@ struct PhaseTask {
 // One scheme whose messages are rounded to a format.
 struct RowTask {
     std::vector<WireTask> wires;  // one for all workers, or one for each
+    bool wire_draws = false;      // wire rows have moments
     // Set for a reduction in two phases, which has two reduced rows, the exact one and its own, and
     // none of the parts from `step` to `wants_moments`.
     std::optional<PhaseTask> phases;
@@ -49,7 +50,6 @@ struct RowTask {
     // values can be added in fp32.
     std::optional<StepCast<float>> step;
     Cast<double> accumulator{};  // the cast of the hops' sums, also if `step` is given
-    bool wire_draws = false;     // wire rows have moments
     bool wants_moments = false;  // the sums of the messages' moments are needed for reduced rows
     // The key of draw 0, which the rows describe; if some row is sampled, the keys of all K draws.
     std::vector<PhiloxKey> keys;

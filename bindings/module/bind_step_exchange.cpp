@@ -82,31 +82,27 @@ py::list choose(StepExchange& exchange, std::int64_t number, const std::vector<d
 }
 
 // For every tensor: the key, the format and the projection, or None if sums are not encoded; then
-// for each row the scale and whether its step is dropped.
+// the scale of each row.
 py::list choose_in_phases(const StepExchange& exchange, int phase, std::int64_t number,
                           const std::vector<std::vector<double>>& amax,
-                          const std::vector<std::vector<std::uint64_t>>& nonfinite,
-                          const std::vector<std::vector<std::size_t>>& elements) {
+                          const std::vector<std::vector<std::uint64_t>>& nonfinite) {
     std::vector<std::vector<AgreedStatistics>> statistics(amax.size());
     for (std::size_t k = 0; k < amax.size(); ++k) {
         for (std::size_t row = 0; row < amax[k].size(); ++row) {
             AgreedStatistics& s = statistics[k].emplace_back();
             s.amax = amax[k][row];
             s.nonfinite = nonfinite.at(k).at(row);
-            s.elements = elements.at(k).at(row);
         }
     }
     py::list found;
     for (const PhasedReduction& r : exchange.choose_in_phases(phase, number, statistics)) {
-        py::list rows;
-        for (const Decision& d : r.decisions) rows.append(py::make_tuple(d.scale, d.skipped));
         const auto key = py::make_tuple(r.key.low, r.key.high);
         if (!r.scheme) {
-            found.append(py::make_tuple(key, py::none(), py::none(), rows));
+            found.append(py::make_tuple(key, py::none(), py::none(), r.scales));
             continue;
         }
         const FloatGrid& grid = r.scheme->parts.encoding.float_encoder.value().grid;
-        found.append(py::make_tuple(key, grid.format, grid.projection, rows));
+        found.append(py::make_tuple(key, grid.format, grid.projection, r.scales));
     }
     return found;
 }
@@ -143,7 +139,7 @@ void bind_step_exchange(apscope::python::Module& m, const std::shared_ptr<MadeSc
              "The reductions of a step from the tensors' statistics; the memory advances.")
         .def_property_readonly("chooses_from_amax", &StepExchange::chooses_from_amax)
         .def("choose_in_phases", &choose_in_phases, py::arg("phase"), py::arg("number"),
-             py::arg("amax"), py::arg("nonfinite"), py::arg("elements"),
+             py::arg("amax"), py::arg("nonfinite"),
              "The encodings of a phase of a step from the statistics of every tensor's rows.")
         .def_property_readonly("chooses_in_phases", &StepExchange::chooses_in_phases)
         .def_property_readonly("needs", [](const StepExchange& e) { return e.needs(); })

@@ -156,7 +156,7 @@ void define_arrays(apscope::python::Module& m) {
     const auto encodings = [](const std::string& format, const Projection& projection,
                               const std::vector<double>& scales) {
         const FloatFormat f = format_for(format, projection);
-        require_fp32(f, "allreduce");
+        require_fp32(f, "two_phase");
         std::vector<PhaseEncoding> all;
         for (const double scale : scales) all.push_back({f, projection, scale});
         return all;

@@ -26,7 +26,8 @@ struct WidenFloats {
 // True if the scale is chosen from one row alone: from the row's largest magnitude and its number
 // of non-finite elements.
 bool chooses_alone(const SchemeParts& parts) {
-    return parts.streams() && !parts.keeps_state() && parts.choice.is_alone();
+    return parts.streams() && !parts.keeps_state() && parts.needs.empty() &&
+           parts.choice.is_alone();
 }
 
 }  // namespace
@@ -43,7 +44,14 @@ std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
     return std::make_shared<const FloatPhases>(FloatPhases{std::move(phase1), std::move(phase2)});
 }
 
-Decision choose_alone(const SchemeParts& parts, const TrainingStep& step, AgreedStatistics row) {
+std::vector<AgreedStatistics> statistics_of_rows(std::span<const std::span<const float>> rows) {
+    std::vector<AgreedStatistics> statistics;
+    for (const std::span<const float>& row : rows)
+        statistics.push_back(agreed_statistics({&row, 1}));
+    return statistics;
+}
+
+Decision choose_from_row(const SchemeParts& parts, const TrainingStep& step, AgreedStatistics row) {
     row.largest_sum = std::numeric_limits<double>::infinity();  // unknown: no upper bound
     State none;
     return choose_one(parts.choice.choose, step, none, row);
@@ -63,17 +71,16 @@ std::size_t PhaseExchange::Wires::of(const Decision& decision) {
 
 PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step,
                              std::span<const std::span<const float>> gradients,
-                             FloatBuffers& buffers, FloatBuffers& ahead)
+                             std::span<const AgreedStatistics> statistics, FloatBuffers& buffers,
+                             FloatBuffers& ahead)
     : phases_(phases), step_(step), gradients_(gradients), buffers_(buffers), ahead_(ahead),
       phase1_{phases.phase1->parts, {}, {}} {
     step_.workers = 1;
     if (phases.phase2 && phases.phase2 != phases.phase1)
         phase2_.emplace(Wires{phases.phase2->parts, {}, {}});
     std::vector<double> scales;
-    for (const std::span<const float> row : gradients_) {
-        const Decision decision =
-            choose_alone(phase1_.parts, step_, agreed_statistics(std::span(&row, 1)));
-        skipped_ = skipped_ || decision.skipped;
+    for (const AgreedStatistics& row : statistics) {
+        const Decision decision = choose_from_row(phase1_.parts, step_, row);
         scales.push_back(decision.scale);
         wire_of_.push_back(phase1_.of(decision));
     }
@@ -82,7 +89,7 @@ PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step
 
 FloatWire& PhaseExchange::sum_wire(const AgreedStatistics& sum) {
     Wires& wires = phase2_ ? *phase2_ : phase1_;
-    return *wires.wires[wires.of(choose_alone(wires.parts, step_, sum))];
+    return *wires.wires[wires.of(choose_from_row(wires.parts, step_, sum))];
 }
 
 const FloatGrid& PhaseExchange::sum_grid() const {
@@ -155,15 +162,16 @@ void PhaseExchange::append_sum(std::size_t s, const Shard& shard) {
 }
 
 void PhaseExchange::reduce(std::size_t first, std::span<double> y) {
-    const std::size_t passed = std::min(first - done_first_, done_.size());
-    done_.erase(done_.begin(), done_.begin() + static_cast<std::ptrdiff_t>(passed));
-    done_first_ = first;
-    while (done_.size() < y.size()) {
+    std::size_t passed = first - done_first_;
+    while (done_.size() - passed < y.size()) {
+        // At most a block is left, so moving it is cheap.
+        done_.erase(done_.begin(), done_.begin() + static_cast<std::ptrdiff_t>(passed));
+        done_first_ += std::exchange(passed, 0);
         const Shard shard = shard_of(next_, elements(), workers());
         sum_of(shard, first, y.size());
         append_sum(next_++, shard);
     }
-    std::copy_n(done_.begin(), y.size(), y.begin());
+    std::copy_n(done_.begin() + static_cast<std::ptrdiff_t>(passed), y.size(), y.begin());
 }
 
 }  // namespace apscope::detail

@@ -29,20 +29,23 @@ std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
                                                 std::shared_ptr<const Scheme> phase1,
                                                 std::shared_ptr<const Scheme> phase2);
 
+// The statistics of every row by itself.
+std::vector<AgreedStatistics> statistics_of_rows(std::span<const std::span<const float>> rows);
 // The choice of a row's scale by a scheme of one of the phases, from the row's largest magnitude
-// and its number of elements that are not finite. step: that of one worker.
-Decision choose_alone(const SchemeParts& parts, const TrainingStep& step, AgreedStatistics row);
+// and its number of elements that are not finite; no such scheme drops a step. step: that of one
+// worker.
+Decision choose_from_row(const SchemeParts& parts, const TrainingStep& step, AgreedStatistics row);
 
 // The exchange of one tensor at one step.
 class PhaseExchange {
 public:
-    // The arguments must outlive the object. ahead: buffers for messages of elements outside the
-    // current block, and for encoded sums.
+    // The arguments must outlive the object. statistics: of every row (statistics_of_rows). ahead:
+    // buffers for messages of elements outside the current block, and for encoded sums.
     PhaseExchange(const FloatPhases& phases, const TrainingStep& step,
-                  std::span<const std::span<const float>> gradients, FloatBuffers& buffers,
+                  std::span<const std::span<const float>> gradients,
+                  std::span<const AgreedStatistics> statistics, FloatBuffers& buffers,
                   FloatBuffers& ahead);
 
-    bool skipped() const { return skipped_; }
     std::optional<int> scale_exponent() const { return scale_exponent_; }
     // The FloatWires of phase 1. Workers with the same scale share one; wire_of(w) is the index of
     // the wire of worker w.
@@ -82,10 +85,9 @@ private:
     Wires phase1_;
     std::optional<Wires> phase2_;       // not set if both phases use the wires of phase1_
     std::vector<std::size_t> wire_of_;  // index in phase1_.wires of each worker's wire
-    bool skipped_ = false;
     std::optional<int> scale_exponent_;
     Buffer<float> sum_;           // sum of the current shard, before phase 2
-    Buffer<double> done_;         // decoded sums of the shards that overlap the block
+    Buffer<double> done_;         // decoded sums, up to the end of the last shard that is computed
     std::size_t done_first_ = 0,  // index in the tensor of the first element of done_
         next_ = 0;                // number of the next shard
 };

@@ -38,18 +38,15 @@ FloatBuffers& buffers_of(std::optional<FloatBuffers>& buffers, int workers) {
     return *buffers;
 }
 
-// Runs both phases block by block, with the same bits as two_phase.cpp. Returns true if the scheme
-// drops the step.
-bool run_in_phases(const FloatPhases& phases, const TrainingStep& step,
+// Runs both phases block by block, with the same bits as two_phase.cpp.
+void run_in_phases(const FloatPhases& phases, const TrainingStep& step,
                    std::span<const std::span<const float>> gradients, double divisor,
                    std::span<float> out) {
     thread_local std::optional<FloatBuffers> at_hand, ahead;
     FloatBuffers& buffers = buffers_of(at_hand, step.workers);
-    PhaseExchange exchange(phases, step, gradients, buffers, buffers_of(ahead, step.workers));
-    if (exchange.skipped()) {
-        std::ranges::fill(out, 0.0f);
-        return true;
-    }
+    const std::vector<AgreedStatistics> statistics = statistics_of_rows(gradients);
+    PhaseExchange exchange(phases, step, gradients, statistics, buffers,
+                           buffers_of(ahead, step.workers));
     double y[sum_block];
     for (std::size_t first = 0; first < out.size(); first += sum_block) {
         const std::size_t n = std::min(sum_block, out.size() - first);
@@ -60,7 +57,6 @@ bool run_in_phases(const FloatPhases& phases, const TrainingStep& step,
         exchange.reduce(first, std::span(y, n));
         for (std::size_t i = 0; i < n; ++i) out[first + i] = static_cast<float>(y[i] / divisor);
     }
-    return false;
 }
 
 }  // namespace
@@ -157,7 +153,7 @@ bool StepExchange::chooses_in_phases() const {
     for_schemes(scheme_, [&](const Scheme& one) {
         if (!all || one.is_policy()) return;
         const auto composed = reduced_by(topology_, std::make_shared<const Scheme>(one));
-        all = composed->parts.encoding.float_phases && composed->parts.needs.empty();
+        all = composed->parts.encoding.float_phases != nullptr;
     });
     return all;
 }
@@ -165,6 +161,11 @@ bool StepExchange::chooses_in_phases() const {
 std::vector<PhasedReduction> StepExchange::choose_in_phases(
     int phase, std::int64_t number, std::vector<std::vector<AgreedStatistics>> statistics) const {
     const FloatEnvironment environment;
+    if (!chooses_in_phases())
+        throw std::invalid_argument("'" + scheme_.spec +
+                                    "' is not reduced in two phases with a scale for each row");
+    if (phase != 1 && phase != 2)
+        throw std::invalid_argument("phase must be 1 or 2, not " + std::to_string(phase));
     if (statistics.size() != tensors_.size())
         throw std::invalid_argument("the number of tensors with statistics is " +
                                     std::to_string(statistics.size()) + ", not " +
@@ -180,8 +181,13 @@ std::vector<PhasedReduction> StepExchange::choose_in_phases(
             found[k].scheme = by;
             TrainingStep alone = training_step(k, number);
             alone.workers = 1;
-            for (const AgreedStatistics& row : statistics[k])
-                found[k].decisions.push_back(choose_alone(by->parts, alone, row));
+            const std::size_t n = tensors_[k].elements(),
+                              workers = static_cast<std::size_t>(workers_);
+            for (std::size_t row = 0; row < statistics[k].size(); ++row) {
+                AgreedStatistics& of_row = statistics[k][row];
+                of_row.elements = phase == 1 ? n : shard_of(row, n, workers).count;
+                found[k].scales.push_back(choose_from_row(by->parts, alone, of_row).scale);
+            }
         }
     }
     return found;
@@ -334,8 +340,10 @@ bool StepExchange::run(const Task& task, const StepGradients& step) const {
     one.learning_rate = step.learning_rate.value_or(one.learning_rate);
     if (!step.weights.empty()) one.weights = step.weights[task.tensor];
     const std::span<float> out = step.out[task.tensor];
-    if (const auto& phases = task.scheme->parts.encoding.float_phases)
-        return run_in_phases(*phases, one, step.gradients[task.tensor], divisor(), out);
+    if (const auto& phases = task.scheme->parts.encoding.float_phases) {
+        run_in_phases(*phases, one, step.gradients[task.tensor], divisor(), out);
+        return false;
+    }
     ExchangeRun run(task.scheme->parts, one, *task.state, step.gradients[task.tensor],
                     std::span(&topology_, 1));
     std::size_t first = 0;

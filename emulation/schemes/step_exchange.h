@@ -48,7 +48,7 @@ struct ScaledReduction {
 // The reduction of a tensor in two phases of a float grid with one scale per row (float_phases.h).
 struct PhasedReduction {
     std::shared_ptr<const Scheme> scheme;  // of the phase; null if the sums are not encoded
-    std::vector<Decision> decisions;       // of the rows of workers, or of the shards
+    std::vector<double> scales;            // of the rows of workers, or of the shards
     PhiloxKey key{};                       // of the tensor and step
 };
 
@@ -80,7 +80,8 @@ public:
     bool chooses_in_phases() const;
     // The reductions of a step whose gradients are elsewhere. phase: 1 for the messages, 2 for the
     // sums; statistics: for each tensor amax and the number of elements that are not finite, of
-    // each worker's row or of each shard's sum.
+    // each worker's row or of each shard's sum. Throws std::invalid_argument if the scheme or the
+    // phase is another one.
     std::vector<PhasedReduction> choose_in_phases(
         int phase, std::int64_t number,
         std::vector<std::vector<AgreedStatistics>> statistics) const;

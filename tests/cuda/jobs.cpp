@@ -4,6 +4,7 @@
 
 #include "analysis/cuda/error_cuda.h"
 #include "core/named_formats.h"
+#include "emulation/cuda/allreduce/phases_cuda.h"
 #include "emulation/cuda/allreduce/reduce_cuda.h"
 #include "emulation/cuda/arithmetic/matmul_cuda.h"
 #include "emulation/cuda/blocks/blocks_cuda.h"
@@ -81,6 +82,14 @@ void add_sums(std::vector<Job>& jobs, std::size_t n, const Shared& a) {
                                                  {}, nullptr);
                         }});
     }
+    // The sum is written, and read again once its scale is known.
+    const std::vector<PhaseEncoding> encodings(8, {f, {}, 0x1p10});
+    jobs.push_back({"two phases of 8 rows, e4m3", size, (8 * 4 + 4 + 8) * size / 8, [=] {
+                        add_messages_on_device(a->x.get(), n / 8, encodings, {}, a->y.get(),
+                                               nullptr);
+                        encode_sums_on_device(a->y.get(), n / 8, 8, encodings, {}, 8.0,
+                                              a->y.get() + n / 8, nullptr);
+                    }});
 }
 
 void add_products(std::vector<Job>& jobs, std::size_t side, const Shared& a) {

@@ -58,7 +58,7 @@ bool prove_phases() {
                                              format + ", " + std::string(to_string(mode));
                     right = report(what + ", sums", numbers(sums), numbers(device_sums.read())) &&
                             right;
-                    right = report(what, numbers(out), numbers(device_out.read())) && right;
+                    right = report(what, out, device_out.read()) && right;
                 }
             }
         }

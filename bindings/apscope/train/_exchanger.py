@@ -200,36 +200,22 @@ class Exchanger:
         for twice.
         """
         rows = [g.reshape(self.workers, -1) for g in gradients]
-        messages = self._in_phase(1, rows, [[r.shape[1]] * self.workers for r in rows])
-        dropped = [any(skipped) for _, skipped in messages]
-        sums, elements = [], []
-        for r, (encodings, _) in zip(rows, messages, strict=True):
+        sums = []
+        for r, encodings in zip(rows, self._in_phase(1, rows), strict=True):
             n = r.shape[1]
             m = -(-n // self.workers)  # of a shard; the last ones may be shorter or empty
             sums.append(r.new_zeros((self.workers, m)))
-            elements.append([max(0, min(m, n - s * m)) for s in range(self.workers)])
             if n and encodings:
                 gpu.add_messages(r, encodings, sums[-1])
-        shards = self._in_phase(2, sums, elements)
-        for o, s, (encodings, _), skipped in zip(out, sums, shards, dropped, strict=True):
-            if skipped:
-                o.zero_()
-            elif o.numel():
+        for o, s, encodings in zip(out, sums, self._in_phase(2, sums), strict=True):
+            if o.numel():
                 gpu.encode_sums(s, self.workers, encodings, self._divisor(), o)
-        return dropped
+        return [False] * len(out)
 
-    def _in_phase(
-        self, phase: int, rows: Sequence[torch.Tensor], elements: list[list[int]]
-    ) -> list[tuple[gpu.Encodings | None, list[bool]]]:
-        """Of each tensor, its rows' encodings in a phase, and whether a row drops the step."""
-        found = self._core.choose_in_phases(phase, self.step, *_amax_and_nonfinite(rows), elements)
-        return [
-            (
-                None if format is None else (key, format, projection, [scale for scale, _ in each]),
-                [skipped for _, skipped in each],
-            )
-            for key, format, projection, each in found
-        ]
+    def _in_phase(self, phase: int, rows: Sequence[torch.Tensor]) -> list[gpu.Encodings | None]:
+        """The encodings of each tensor's rows in a phase."""
+        found = self._core.choose_in_phases(phase, self.step, *_amax_and_nonfinite(rows))
+        return [None if one[1] is None else one for one in found]
 
     def _divisor(self) -> float:
         return float(self.workers) if self.divide is True else 1.0

@@ -34,8 +34,9 @@ class Workers:
         Trained in place. Its parameters may be of any floating dtype and device; gradients are
         exchanged as fp32 numbers: on a CUDA GPU where they are, if the scheme only scales, rounds
         without random words and adds (``none``, ``aps``, ``loss_scaling``, ``current_scaling``,
-        ``delayed_scaling``; their hybrids), with the bits of the CPU; otherwise on the CPU, to
-        which they are copied, which a warning says once.
+        ``delayed_scaling``; their hybrids), in ``two_phase`` and ``reduce_scatter`` also with
+        random words, with the bits of the CPU; otherwise on the CPU, to which they are copied,
+        which a warning says once.
     loss : f(output, targets) -> scalar tensor
         The mean loss over one worker's part.
     optimizer : torch.optim.Optimizer

@@ -2,13 +2,13 @@
 // messages in fp32 and encodes the sum by a scale that depends on the whole sum. Each line names a
 // step, what one of its threads processes, and the result:
 //
-//      messages   a group of elements         the messages, and their sum in fp32
-//      sum        an element                  the sum of messages that are stored
-//      extent     every 32nd of 4096 elements the largest magnitude of the sum, by a group
+//      messages   a group of elements         the fp32 sum of the messages, in a training
+//      sum        an element                  the fp32 sum of stored messages, in a replay
+//      extent     every 32nd of 4096 elements the largest magnitude of the sum, in a replay
 //      encoding   an element                  the sum encoded, decoded and divided
 //
 // The host chooses the encodings between the steps: those of the messages from the workers' rows,
-// those of the sums from the extents.
+// those of the sums from the extents, which PyTorch finds in a training.
 #pragma once
 
 #include <cstdint>

@@ -169,9 +169,44 @@ TEST_F(CudaReplay, TwoPhases) {
                                  "two_phase,sum=exact"})  // the last runs here
             options.topologies.push_back(parse_topology(name));
         const std::size_t tasks = schemes.size() * odd_sizes.size() * 3;
-        expect_same_rows(t, options, 1, tasks, Late::copies);
-        expect_same_rows(t, options, plenty, tasks, Late::work);
+        for (const Late late : {Late::copies, Late::work})
+            for (const std::uint64_t memory : {std::uint64_t{1}, plenty})
+                expect_same_rows(t, options, memory, tasks, late);
     }
+}
+
+// The second pass begins while steps of the first may still read their inputs.
+TEST_F(CudaReplay, TwoPhasesInPieces) {
+    for (const std::size_t blocks : {2u, 3u, 7u}) {
+        const Trace t = trace(3, {blocks * 4096 - 5}, "mean", many_binades);
+        ReplayOptions options = asked(t, {"aps:e4m3", "aps:e5m2,rounding=stochastic"});
+        for (const Late late : {Late::copies, Late::work}) expect_same_rows(t, options, 1, 6, late);
+    }
+}
+
+TEST_F(CudaReplay, NeighboursWithOneScaleShareTheStepsOfTwoPhases) {
+    class Planned : public RowDevice {
+    public:
+        std::vector<RowTotals> run(std::span<const std::span<const float>> rows, double divisor,
+                                   std::span<const double>,
+                                   std::span<const RowTask> tasks) override {
+            const RowPlan plan(tasks, static_cast<int>(rows.size()), divisor, false);
+            for (std::size_t t = 0; t < tasks.size(); ++t)
+                if (tasks[t].phases) messages.push_back(plan.tasks()[t].messages.size());
+            throw std::runtime_error("planned");
+        }
+        std::vector<std::size_t> messages;
+    } device;
+    for (const int other : {-1, 0, 2}) {  // the worker with a scale of its own
+        const Trace t = trace(5, {100}, "mean", [&](int w, std::size_t, std::size_t) {
+            return w == other ? 3.0f : 0.25f;
+        });
+        ReplayOptions options = asked(t, {"aps:e4m3"});
+        options.topologies = {parse_topology("two_phase")};
+        options.device = &device;
+        EXPECT_THROW(replay(t, options), std::runtime_error);
+    }
+    EXPECT_EQ(device.messages, (std::vector<std::size_t>{1, 2, 3}));
 }
 
 TEST_F(CudaReplay, DrawsAreSampledAlike) {

@@ -1,5 +1,5 @@
 // Schemes that send and add the same codes are computed once, on the CPU and on a device, and each
-// has the same rows as in a replay without the others.
+// has the same rows as in a replay without the others. Reductions in two phases take turns.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,6 +9,7 @@
 
 #include "analysis/replay/item_rows.h"
 #include "emulation/schemes/definition.h"
+#include "emulation/schemes/two_phase.h"
 #include "tests/support/host_queue.h"
 #include "tests/support/result_numbers.h"
 
@@ -91,6 +92,30 @@ TEST(ItemRows, OfSchemesThatSendTheSameCodesAreWorkedOutOnce) {
             for (const ResultRow& row : found) EXPECT_EQ(row.side_bits, bits);
         }
     }
+}
+
+TEST(ItemRows, OfReductionsInTwoPhasesTakeTheMemoryOfOne) {
+    const auto scheme = reduced_by(parse_topology("two_phase"),
+                                   std::make_shared<const Scheme>(parse_scheme("aps:e4m3")));
+    const std::vector<float> row(std::size_t{1} << 18, 0.1f);
+    const std::vector<std::span<const float>> gradients(2, row);
+    ItemContext item;
+    item.tensor = "x";
+    item.gradients = gradients;
+    TrainingStep step;
+    step.shape = {static_cast<std::int64_t>(row.size())};
+    step.workers = item.workers();
+    step.key = item.key(0);
+    const auto most = [&](std::size_t reductions) {
+        BufferPool pool;
+        const UsesBuffers uses(pool);
+        BlockBuffers buffers(item.workers());
+        const std::vector<InPhases> phases(reductions, {&scheme->parts, step, false});
+        streamed_rows({}, phases, item, buffers);
+        return pool.most_used();
+    };
+    EXPECT_GT(most(1), row.size() / 2 * sizeof(float));  // the sum of a shard
+    EXPECT_LT(most(4), most(1) + most(1) / 10);
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ StepExchange exchange_of(const char* spec, const char* topology, std::int64_t n,
 
 std::vector<PhaseEncoding> encodings_of(const PhasedReduction& r) {
     std::vector<PhaseEncoding> all;
-    for (const Decision& d : r.decisions) {
+    for (const double scale : r.scales) {
         const FloatGrid& grid = r.scheme->parts.encoding.float_encoder->grid;
-        all.push_back({grid.format, grid.projection, d.scale});
+        all.push_back({grid.format, grid.projection, scale});
     }
     return all;
 }
@@ -110,7 +110,7 @@ TEST(CudaPhases, HaveTheBitsOfTheCpu) {
         {"loss_scaling:e4m3fn,scale=10", "two_phase"},
         {"loss_scaling:e5m2,scale=3,rounding=stochastic", "two_phase"},
         {"hybrid(last=none:fp16;else=aps:e4m3)", "two_phase"}};
-    const std::pair<std::size_t, int> sizes[] = {{1, 2},   {7, 1},    {40, 64},
+    const std::pair<std::size_t, int> sizes[] = {{0, 3},   {1, 2},    {7, 1},   {40, 64},
                                                  {101, 8}, {4096, 5}, {9001, 3}};
     for (const auto& [spec, topology] : cases)
         for (const auto& [n, workers] : sizes)
@@ -128,9 +128,14 @@ TEST(CudaPhases, OthersGoThroughTheCpu) {
              {"mx", "two_phase"},
              {"none:bf16", "two_phase,phase2=(stochastic:e4m3fn)"},
              {"error_feedback(aps:e4m3)", "two_phase"},
-             {"hybrid(last=mx;else=aps:e4m3)", "two_phase"}})
-        EXPECT_FALSE(exchange_of(spec, topology, 8, 2, true).chooses_in_phases())
-            << spec << " " << topology;
+             {"hybrid(last=mx;else=aps:e4m3)", "two_phase"}}) {
+        const StepExchange exchange = exchange_of(spec, topology, 8, 2, true);
+        EXPECT_FALSE(exchange.chooses_in_phases()) << spec << " " << topology;
+        EXPECT_THROW(exchange.choose_in_phases(1, 0, {{}, {}}), std::invalid_argument);
+    }
+    const StepExchange exchange = exchange_of("aps:e4m3", "two_phase", 8, 2, true);
+    EXPECT_THROW(exchange.choose_in_phases(3, 0, {{}, {}}), std::invalid_argument);
+    EXPECT_THROW(exchange.choose_in_phases(1, 0, {{}}), std::invalid_argument);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 namespace apscope::detail {
 
-struct ShardPart {
+struct ShardPiece {
     std::uint64_t shard, first, count;  // `first`: the index in the piece of the first element
     std::uint64_t in_shard;             // the index in the shard of the first element
     // Every 4096 elements of a part have an extent (SumExtentStep); these are the part's first and
@@ -17,19 +17,19 @@ struct ShardPart {
     std::uint64_t first_extent, end_extent;
 };
 
-class ShardParts {
+class ShardPieces {
 public:
     // piece: the elements of every piece but the last.
-    ShardParts(std::uint64_t elements, int workers, std::uint64_t piece);
+    ShardPieces(std::uint64_t elements, int workers, std::uint64_t piece);
 
     // The parts in the piece that begins at element `first`.
-    const std::vector<ShardPart>& of(std::uint64_t first) const { return pieces_[first / piece_]; }
-    const std::vector<std::vector<ShardPart>>& pieces() const { return pieces_; }
+    const std::vector<ShardPiece>& of(std::uint64_t first) const { return pieces_[first / piece_]; }
+    const std::vector<std::vector<ShardPiece>>& pieces() const { return pieces_; }
     std::uint64_t extents() const { return extents_; }
 
 private:
     std::uint64_t piece_, extents_ = 0;
-    std::vector<std::vector<ShardPart>> pieces_;
+    std::vector<std::vector<ShardPiece>> pieces_;
 };
 
 }  // namespace apscope::detail

@@ -1,4 +1,4 @@
-#include "analysis/cuda/shard_parts.h"
+#include "analysis/cuda/shard_pieces.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 
 namespace apscope::detail {
 
-ShardParts::ShardParts(std::uint64_t elements, int workers, std::uint64_t piece) : piece_(piece) {
+ShardPieces::ShardPieces(std::uint64_t elements, int workers, std::uint64_t piece) : piece_(piece) {
     pieces_.resize((elements + piece - 1) / piece);
     for (std::uint64_t s = 0; s < static_cast<std::uint64_t>(workers); ++s) {
         const Shard shard = shard_of(s, elements, static_cast<std::size_t>(workers));
