@@ -88,6 +88,11 @@ STATEMENT_ENDS = re.compile(
 )
 BRACKETS = re.compile(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}|`[^`]*`")
 RELATIONS = re.compile(r"(?<= )(?:=|<=|>=|<|>)(?= )")
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)
+#: A type that a header defines outside other types.
+TYPE = re.compile(
+    r"^(?:struct|class|enum class|enum) (\w+)(?: final)?(?: :[^;{]*)?\s*\{", re.MULTILINE
+)
 
 
 def tracked() -> list[str]:
@@ -216,6 +221,18 @@ def findings(name: str, text: str) -> Iterator[str]:
     yield from wrong_includes(name, text)
 
 
+def defined_twice(texts: dict[str, str]) -> Iterator[str]:
+    """Types of one name and namespace in two headers: a program may mix up their functions."""
+    headers: dict[str, list[str]] = collections.defaultdict(list)
+    for name, text in texts.items():
+        for found in TYPE.finditer(text):
+            spaces = NAMESPACE.findall(text[: found.start()])
+            headers["::".join([*spaces[-1:], found[1]])].append(name)
+    for type_, names in headers.items():
+        if len(names) > 1:
+            yield f"{' and '.join(names)} define {type_}: one of both needs another name"
+
+
 def too_wide(names: list[str]) -> str:
     """The finding about lines of code beyond `MAX_COLUMNS`, if they are more than `WIDE_SHARE`."""
     wide: list[str] = []
@@ -249,6 +266,10 @@ def main() -> int:
         for finding in findings(name, (ROOT / name).read_text(encoding="utf-8")):
             print(f"{name} {finding}")
             count += 1
+    headers = [name for name in sources if name.endswith(".h") and name.partition("/")[0] in LAYERS]
+    for finding in defined_twice({n: (ROOT / n).read_text(encoding="utf-8") for n in headers}):
+        print(finding)
+        count += 1
     if wide := too_wide([name for name in tracked() if Path(name).suffix in CODE]):
         print(wide)
         count += 1

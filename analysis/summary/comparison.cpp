@@ -79,9 +79,9 @@ struct RowSums {
     SideSums a, b;
 };
 
-Groups steps_of(const Pair& pair, const Groups& rows) {
+Groups steps_of(const SchemePair& pair, const Groups& rows) {
     std::int32_t levels = 0;
-    for (const Pair::Place& place : pair.places) levels = std::max(levels, place.step + 1);
+    for (const SchemePair::Place& place : pair.places) levels = std::max(levels, place.step + 1);
     return rows.divided(static_cast<std::size_t>(levels),
                         [&](std::size_t i) { return pair.places[i].step; });
 }
@@ -93,7 +93,7 @@ std::vector<Loss> losses_of(std::span<const Cell> cells, const Groups& groups) {
     return losses;
 }
 
-std::vector<RowSums> sums_of(const Pair& pair, const Groups& groups, std::size_t count) {
+std::vector<RowSums> sums_of(const SchemePair& pair, const Groups& groups, std::size_t count) {
     std::vector<RowSums> sums(count);
     const Groups steps = steps_of(pair, groups);
     const std::vector<std::uint32_t> owner = steps.owners(groups);
@@ -166,14 +166,15 @@ void add_rows(Figures& f, const std::vector<RowSums>& sums) {
 
 }  // namespace
 
-Compared compared(const Pair& pair, bool layers) {
+Compared compared(const SchemePair& pair, bool layers) {
     Compared out;
     Groups groups(pair.places.size());
     std::vector<RowSums> sums = sums_of(pair, groups, 1);
     out.tensor.emplace_back();
     if (layers) {
         std::int32_t levels = 0;
-        for (const Pair::Place& place : pair.places) levels = std::max(levels, place.tensor + 1);
+        for (const SchemePair::Place& place : pair.places)
+            levels = std::max(levels, place.tensor + 1);
         groups = groups.divided(static_cast<std::size_t>(levels),
                                 [&](std::size_t i) { return pair.places[i].tensor; });
         for (const std::uint32_t i : groups.first) out.tensor.emplace_back(pair.places[i].tensor);
@@ -183,7 +184,7 @@ Compared compared(const Pair& pair, bool layers) {
     return out;
 }
 
-ComparedSteps compared_steps(const Pair& pair, const RowTable& table) {
+ComparedSteps compared_steps(const SchemePair& pair, const RowTable& table) {
     const Groups steps = steps_of(pair, Groups(pair.places.size()));
     const std::vector<Loss> losses_a = losses_of(pair.a, steps),
                             losses_b = losses_of(pair.b, steps);
@@ -219,7 +220,7 @@ ComparedSteps compared_steps(const Pair& pair, const RowTable& table) {
     return out;
 }
 
-Figures compared_cells(const Pair& pair) {
+Figures compared_cells(const SchemePair& pair) {
     Figures f;
     const std::size_t rows = pair.places.size();
     f.add("overflow_a", rows, [&](std::size_t i) { return pair.a[i].loss.overflow; });

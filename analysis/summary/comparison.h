@@ -29,7 +29,7 @@ struct Cell {
 };
 
 // Two schemes in one trace: their cells, by layer.
-struct Pair {
+struct SchemePair {
     std::string trace, scheme_a, scheme_b, topology_a, topology_b;
     struct Place {
         std::int32_t tensor, step;  // codes in the first table
@@ -43,17 +43,17 @@ struct Compared {
     std::vector<std::optional<std::int32_t>> tensor;  // none: all layers
     Figures figures;
 };
-Compared compared(const Pair& pair, bool layers);
+Compared compared(const SchemePair& pair, bool layers);
 
 // One row per step, ascending: nmse_a, nmse_b, layers_won, layers_lost, layers_level.
 struct ComparedSteps {
     std::vector<std::int64_t> step;
     Figures figures;
 };
-ComparedSteps compared_steps(const Pair& pair, const RowTable& table);
+ComparedSteps compared_steps(const SchemePair& pair, const RowTable& table);
 
 // One row per cell: overflow_a, overflow_b, nmse_a, nmse_b, ratio.
-Figures compared_cells(const Pair& pair);
+Figures compared_cells(const SchemePair& pair);
 
 // Which of two tables contain a scheme of a trace.
 enum class HeldBy { both, first, second };
@@ -63,7 +63,7 @@ std::string name_of(HeldBy held_by);
 struct Against {
     std::string trace, scheme;
     HeldBy held_by;
-    std::optional<Pair> pair;  // none unless both tables contain the scheme
+    std::optional<SchemePair> pair;  // none unless both tables contain the scheme
 };
 
 // The reductions that the caller names for the two sides of a comparison. `both` applies to a side
@@ -95,8 +95,8 @@ public:
     // same one, or its first topology if it does not have that reduction. `wire`, for both sides,
     // compares the messages before any sum. Throws std::invalid_argument if no trace has both
     // schemes, and for an unknown topology.
-    std::vector<Pair> pairs(std::string_view a, std::string_view b,
-                            const Reductions& reductions = {}) const;
+    std::vector<SchemePair> pairs(std::string_view a, std::string_view b,
+                                  const Reductions& reductions = {}) const;
 
     // Pairs every scheme of every trace of both tables, in the order of the first table, then the
     // schemes that occur only in the second; a trace that both tables have gets its name in the
@@ -118,9 +118,9 @@ private:
         std::string names_of_traces() const;
     };
     // Empty if the rows have no layer and step in common.
-    std::optional<Pair> paired(std::int32_t trace, const Rows& rows_a, const Rows& rows_b,
-                               std::string_view a, std::string_view b,
-                               const Reductions& reductions) const;
+    std::optional<SchemePair> paired(std::int32_t trace, const Rows& rows_a, const Rows& rows_b,
+                                     std::string_view a, std::string_view b,
+                                     const Reductions& reductions) const;
     std::vector<std::pair<std::int32_t, std::int32_t>> matched() const;
 
     Side first_, second_;

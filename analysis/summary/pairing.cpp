@@ -272,19 +272,19 @@ std::vector<std::pair<std::int32_t, std::int32_t>> Pairing::matched() const {
     return both;
 }
 
-std::optional<Pair> Pairing::paired(std::int32_t trace, const Rows& rows_a, const Rows& rows_b,
-                                    std::string_view a, std::string_view b,
-                                    const Reductions& reductions) const {
+std::optional<SchemePair> Pairing::paired(std::int32_t trace, const Rows& rows_a,
+                                          const Rows& rows_b, std::string_view a,
+                                          std::string_view b, const Reductions& reductions) const {
     const RowTable &one = *first_.table, &other = *second_.table;
     const SchemeRows scheme_a(one, rows_a, a), scheme_b(other, rows_b, b);
-    Pair pair{one.trace.names[static_cast<std::size_t>(trace)],
-              std::string(a),
-              std::string(b),
-              "",
-              "",
-              {},
-              {},
-              {}};
+    SchemePair pair{one.trace.names[static_cast<std::size_t>(trace)],
+                    std::string(a),
+                    std::string(b),
+                    "",
+                    "",
+                    {},
+                    {},
+                    {}};
     std::tie(pair.topology_a, pair.topology_b) =
         compared_topologies(scheme_a, scheme_b, reductions);
     const Rows chosen_a = scheme_a.rows_of(pair.topology_a),
@@ -339,9 +339,9 @@ std::string name_of(HeldBy held_by) {
     return held_by == HeldBy::both ? "both" : held_by == HeldBy::first ? "first" : "second";
 }
 
-std::vector<Pair> Pairing::pairs(std::string_view a, std::string_view b,
-                                 const Reductions& reductions) const {
-    std::vector<Pair> pairs;
+std::vector<SchemePair> Pairing::pairs(std::string_view a, std::string_view b,
+                                       const Reductions& reductions) const {
+    std::vector<SchemePair> pairs;
     for (const auto& [here, there] : matched()) {
         const Rows *rows_a = first_.find(here, a), *rows_b = second_.find(there, b);
         if (rows_a == nullptr || rows_b == nullptr) continue;
@@ -350,7 +350,8 @@ std::vector<Pair> Pairing::pairs(std::string_view a, std::string_view b,
     }
     const auto& requested = reductions.a ? reductions.a : reductions.b;
     if (requested && requested != "wire" &&
-        std::ranges::all_of(pairs, [](const Pair& pair) { return pair.topology_a == "wire"; }) &&
+        std::ranges::all_of(pairs,
+                            [](const SchemePair& pair) { return pair.topology_a == "wire"; }) &&
         !pairs.empty())
         throw std::invalid_argument(
             "nothing was reduced in the results, so they have no topology '" +

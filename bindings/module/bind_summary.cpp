@@ -165,7 +165,7 @@ py::dict step_time(const ArrayTable& arrays, const TransportOf& transport, const
     return out;
 }
 
-py::dict pair_dict(const Pair& pair) {
+py::dict pair_dict(const SchemePair& pair) {
     py::dict out;
     out["trace"] = pair.trace;
     out["topology_a"] = pair.topology_a;
@@ -174,7 +174,7 @@ py::dict pair_dict(const Pair& pair) {
 }
 
 // A row for all layers, then, on request, one per layer.
-void add_compared(const Pair& pair, const RowTable& table, bool layers, py::dict& out) {
+void add_compared(const SchemePair& pair, const RowTable& table, bool layers, py::dict& out) {
     const Compared rows = compared(pair, layers);
     py::list names;
     for (const auto& tensor : rows.tensor)
@@ -205,7 +205,8 @@ template <class Each>
 py::list for_pairs(const TablePair& c, const NamedScheme& a, const NamedScheme& b,
                    const MaybeTopology& topology, Each each) {
     py::list tables;
-    for (const Pair& pair : c.pairing.pairs(a.first, b.first, {topology, a.second, b.second})) {
+    for (const SchemePair& pair :
+         c.pairing.pairs(a.first, b.first, {topology, a.second, b.second})) {
         py::dict out = pair_dict(pair);
         each(pair, out);
         tables.append(out);
@@ -289,7 +290,7 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
             "compare",
             [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
                const MaybeTopology& topology, bool layers) {
-                return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
+                return for_pairs(c, a, b, topology, [&](const SchemePair& pair, py::dict& out) {
                     add_compared(pair, c.first->table(), layers, out);
                 });
             },
@@ -313,7 +314,7 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
             "steps",
             [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
                const MaybeTopology& topology) {
-                return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
+                return for_pairs(c, a, b, topology, [&](const SchemePair& pair, py::dict& out) {
                     const ComparedSteps steps = compared_steps(pair, c.first->table());
                     out["step"] = to_array(steps.step);
                     out["figures"] = to_dict(steps.figures);
@@ -324,10 +325,10 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
             "cells",
             [](const TablePair& c, const NamedScheme& a, const NamedScheme& b,
                const MaybeTopology& topology) {
-                return for_pairs(c, a, b, topology, [&](const Pair& pair, py::dict& out) {
+                return for_pairs(c, a, b, topology, [&](const SchemePair& pair, py::dict& out) {
                     py::list names;
                     std::vector<std::int64_t> steps;
-                    for (const Pair::Place& place : pair.places) {
+                    for (const SchemePair::Place& place : pair.places) {
                         names.append(c.tensor(place.tensor));
                         steps.push_back(
                             c.first->table().steps[static_cast<std::size_t>(place.step)]);

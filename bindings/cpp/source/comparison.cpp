@@ -63,7 +63,7 @@ ComparedScheme compared_scheme(const Figures& f, std::size_t i, const std::strin
 }
 
 // A row for all layers, then, on request, one per layer.
-std::vector<ComparisonRow> rows_of(const detail::Pair& pair, const detail::RowTable& table,
+std::vector<ComparisonRow> rows_of(const detail::SchemePair& pair, const detail::RowTable& table,
                                    bool layers) {
     const detail::Compared compared = detail::compared(pair, layers);
     const Figures& f = compared.figures;

@@ -27,7 +27,7 @@ struct BlockRounding {
 };
 
 // An array of shape (outer, length, inner); the block of a thread is a run along `length`.
-struct BlockGrid {
+struct BlockPlaces {
     std::uint64_t outer, length, inner, blocks;
 
     struct Place {
@@ -63,7 +63,7 @@ struct EncodeBlocksStep {
     const float* in;
     float* out;
     std::uint8_t *codes, *scales;
-    BlockGrid grid;
+    BlockPlaces grid;
     BlockRounding cast;
     Codec element_codec, scale_codec;
     const std::uint32_t* amax_bits;  // bits of the array's amax, if the format has a tensor scale
@@ -79,7 +79,7 @@ struct EncodeBlocksStep {
     }
 
     APSCOPE_HD void operator()(std::uint64_t b) const {
-        const BlockGrid::Place place = grid.place(b, cast.block_size);
+        const BlockPlaces::Place place = grid.place(b, cast.block_size);
         const TensorScale tensor = tensor_scale(cast.scaling, amax_bits);
         std::uint32_t amax = 0;
         for (std::uint64_t j = 0; j < place.count; ++j) {
@@ -116,7 +116,7 @@ struct EncodeBlocksStep {
 struct DecodeBlocksStep {
     const std::uint8_t *codes, *scales;
     float* out;
-    BlockGrid grid;
+    BlockPlaces grid;
     int block_size, element_bits, scale_bits;
     bool twos_complement, has_tensor_scale;
     float tensor, unit;  // unit: the smallest positive element
@@ -131,7 +131,7 @@ struct DecodeBlocksStep {
     }
 
     APSCOPE_HD void operator()(std::uint64_t b) const {
-        const BlockGrid::Place place = grid.place(b, block_size);
+        const BlockPlaces::Place place = grid.place(b, block_size);
         if (scales[b] >> scale_bits != 0) note_first(wide_scale_at, b);
         const float scale = decode_one(std::uint32_t{scales[b]}, scale_codec);
         for (std::uint64_t j = 0; j < place.count; ++j) {

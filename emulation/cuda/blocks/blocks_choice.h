@@ -49,7 +49,7 @@ inline bool nan_is_largest(const BlockFormat& f) {
     return f.nonfinite == BlockNonfinite::transformer_engine && !f.element.has_nan();
 }
 
-inline BlockGrid make_block_grid(const BlockShape& shape, const BlockFormat& format) {
+inline BlockPlaces make_block_places(const BlockShape& shape, const BlockFormat& format) {
     return {shape.outer, shape.length, shape.inner, shape.blocks(format)};
 }
 
@@ -61,7 +61,7 @@ inline EncodeBlocksStep make_encode_blocks(const float* in, float* out, std::uin
             out,
             codes,
             scales,
-            make_block_grid(shape, format),
+            make_block_places(shape, format),
             {make_cast<double>(format.element, projection), make_block_scaling(format),
              nan_is_largest(format), format.twos_complement, format.block_size,
              array_stream(seed, projection.random_bits)},
@@ -78,7 +78,7 @@ inline DecodeBlocksStep make_decode_blocks(const std::uint8_t* codes, const std:
     return {codes,
             scales,
             out,
-            make_block_grid(shape, format),
+            make_block_places(shape, format),
             format.block_size,
             format.element.storage_bits(),
             format.scale.storage_bits(),

@@ -111,3 +111,12 @@ def test_an_include_along_the_map_is_not():
         ("bindings/module/bind_replay.cpp", "analysis/replay/replay.h"),
     ]:
         assert list(check_tree.wrong_includes(file, f'#include "{included}"\n')) == []
+
+
+def test_a_type_that_two_headers_define_is_found():
+    a = "namespace apscope::detail {\nstruct Pair {\n    struct Place {\n"
+    b = "namespace apscope::detail {\nclass Pair final : public Base {\n"
+    c = "namespace apscope::detail::oracle {\nstruct Pair;\nenum class Pair {\n"
+    assert list(check_tree.defined_twice({"a.h": a, "b.h": b, "c.h": c})) == [
+        "a.h and b.h define apscope::detail::Pair: one of both needs another name"
+    ]
