@@ -14,7 +14,7 @@ sdist=$(echo "$out"/apscope-*.tar.gz)
 contents=$(tar --list --file "$sdist" | sed 's:^[^/]*/::' | sort)
 missing=$(comm -23 <(
     printf '%s\n' LICENSE LICENSE-THIRD-PARTY.txt README.md pyproject.toml PKG-INFO \
-        $(git ls-files core emulation analysis bindings CMakeLists.txt '*.cmake') | sort -u) <(sort -u <<<"$contents"))
+        $(git ls-files core emulation analysis bindings CMakeLists.txt fetch.cmake) | sort -u) <(sort -u <<<"$contents"))
 [[ -z $missing ]] || { echo "$sdist lacks" $missing; exit 1; }
 if grep --extended-regexp '^(notebooks|tests|docs|build|out|\.)|\.(so|ipynb|safetensors)$' <<<"$contents"; then
     echo "$sdist holds these, which no build needs"; exit 1
