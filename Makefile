@@ -185,6 +185,7 @@ benchmark: .stamps/benchmarks-built
 # ONLY=REGEX takes some jobs.
 exhaustive: .stamps/installed
 	@$(VENV)/python -m tests.exhaustive $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only '$(ONLY)')
+	@$(if $(ONLY)$(MINUTES),,$(VENV)/python -m pytest -q --numprocesses $(JOBS) --dist worksteal -m long tests)
 	@$(if $(ONLY)$(MINUTES),,$(MAKE) faults)
 
 # Under half an hour on two cores; what make test does a few of.

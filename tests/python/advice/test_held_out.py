@@ -12,12 +12,13 @@ from apscope._advice.candidates import DEFAULT, candidates_of
 from apscope._advice.significance import by_blocks, ratio
 from apscope._replay.ladder import REDUCTIONS
 from docs.tools import advice, page
+from tests.python.bundled import BUNDLED
 from tests.python.recorded import record
 
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "gpt"])
+@pytest.mark.parametrize("name", BUNDLED)
 def test_a_plan_is_no_worse_than_the_best_single_scheme_or_says_so(name):
     cases = list(advice.cases(name))
     assert len(cases) == 10

@@ -51,6 +51,7 @@ def test_every_label_of_a_report_can_be_read(browser, parts, trace, tmp_path):
     assert told(browser, parts[trace], tmp_path) == []
 
 
+@pytest.mark.long
 def test_every_label_of_a_report_of_five_traces_can_be_read(browser, parts, tmp_path):
     assert told(browser, apscope.merge([*parts.values()]), tmp_path) == []
 

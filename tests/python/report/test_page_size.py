@@ -38,6 +38,7 @@ def written(results):
     return text, time.process_time() - began
 
 
+@pytest.mark.long
 def test_the_page_of_the_bundled_traces_takes_4_mb(request, tmp_path):
     """As `make report` writes it."""
     makefile = (request.config.rootpath / "Makefile").read_text()

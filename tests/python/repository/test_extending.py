@@ -46,6 +46,7 @@ def test_of_the_tests_in_cpp_those_that_are_asked_for_are_built():
     assert sources("^Nothing", ROOT) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.builds], ids=lambda e: e.name)
 def test_what_needs_no_compiler_is_executed(example, tmp_path):
     if not (ROOT / ".git").exists():

@@ -198,6 +198,7 @@ def test_the_picture_of_the_readme_is_todays():
     assert set(picture.WORDS) < texts and picture.HEAD in texts
 
 
+@pytest.mark.long
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (Debian: chromium)")
 def test_the_pictures_of_the_report_are_todays(tmp_path):
     """Not to the pixel: other versions of the browser draw letters differently."""

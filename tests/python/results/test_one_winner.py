@@ -12,6 +12,7 @@ from apscope._report.shown_schemes import front, topology_of
 from apscope._results.ranking import RANKS, UNSOUND, finest_block
 from apscope._results.winners import bits_of, winner, winners
 from apscope.cli import main
+from tests.python.bundled import BUNDLED
 from tests.python.recorded import record
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
@@ -29,7 +30,7 @@ def _told(capsys, *words) -> dict[int, tuple[str, str]]:
     return {int(bits): (scheme, topology) for bits, _, scheme, topology in found}
 
 
-@pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "gpt"])
+@pytest.mark.parametrize("name", BUNDLED)
 def test_every_answer_names_the_same_scheme(name, capsys):
     trace = apscope.open_trace(DATA / name)
     results = apscope.replay(trace, ["main"], topology=["ring", "two_phase"])

@@ -6,11 +6,12 @@ import pytest
 import apscope
 from docs.tools import page
 from docs.tools import search as script
+from tests.python.bundled import BUNDLED
 
 PAGE = page.rows(page.DOCS / "search.md", "searches")
 
 
-@pytest.mark.parametrize("name", ["digits", "digits_w64", "characters", "resnet18", "gpt"])
+@pytest.mark.parametrize("name", BUNDLED)
 def test_the_table_is_todays(name):
     rows = [row for row in PAGE if row[0] == f"`{name}`"]
     found = [
