@@ -1,9 +1,12 @@
 """Arrays in a GPU's memory, for `quantize` and others, without a copy, on the caller's stream.
 
 A torch CUDA tensor, anything with ``__cuda_array_interface__`` (version 2 or 3) and anything whose
-``__dlpack_device__`` is a CUDA GPU can be passed to the functions of the package like any array;
-results are of the same kind: a tensor for a tensor, JAX's array for JAX's (but for numbers of 8
-bytes, which JAX cuts unless its 64-bit types are enabled), a `DeviceArray` for the others. The kernels are in the optional module ``apscope._cuda``, which is built with
+``__dlpack_device__`` is a CUDA GPU can be passed to `quantize`, `encode`, `decode`,
+`cast_statistics`, `quantize_blocks`, `encode_blocks`, `decode_blocks`, `allreduce` and
+`matmul` (of matrices, with equal leading axes); the other functions refuse it. All arrays of a call
+must be on one GPU. Results are of the same kind: a tensor for a tensor, JAX's array for JAX's (but
+for numbers of 8 bytes, which JAX cuts unless its 64-bit types are enabled), a `DeviceArray` for the
+others. The kernels are in the optional module ``apscope._cuda``, which is built with
 ``-DAPSCOPE_CUDA=ON`` and imported when a GPU is used.
 
 `apscope.replay` with ``device="cuda"`` uses a GPU for arrays in the CPU's memory. `apscope.train`

@@ -249,11 +249,12 @@ PYBIND11_MODULE(_cuda, plain) {
         return reinterpret_cast<Address>(allocate_on_device(bytes));
     });
     m.def("release", [](Address address) { release_on_device(at<void>(address)); });
-    m.def("to_host", [](Address address, py::array_t<std::uint8_t>& out, int device) {
-        const CurrentDevice current(device);
-        copy_to_host(at<const void>(address), out.mutable_data(),
-                     static_cast<std::size_t>(out.size()));
-    });
+    m.def("to_host",
+          [](Address address, py::array_t<std::uint8_t>& out, int device, Address stream) {
+              const Queue q(device, stream);
+              copy_to_host(at<const void>(address), out.mutable_data(),
+                           static_cast<std::size_t>(out.size()), q.stream);
+          });
     // The content of a DLPack capsule: address, shape, strides in elements or None, type code,
     // bits, lanes, device type and number.
     m.def("read_dlpack", [](const py::capsule& capsule) {

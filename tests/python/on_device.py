@@ -308,7 +308,7 @@ _KERNELS = SimpleNamespace(
 @contextlib.contextmanager
 def seeming_gpu(monkeypatch: Any) -> Any:
     """While open, tensors can go to cuda:0; gives the count of what was moved."""
-    stream = SimpleNamespace(cuda_stream=0)
+    stream = SimpleNamespace(cuda_stream=0)  # the only one
     torch._C._ensureCUDADeviceGuardSet()
     monkeypatch.setattr(torch.cuda, "_lazy_init", lambda: None)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: stream)

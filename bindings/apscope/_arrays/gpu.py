@@ -50,6 +50,15 @@ def _located(view: DeviceView, what: str) -> int:
     return number
 
 
+def _join(first: DeviceView, device: int, what: str, **others: DeviceView) -> None:
+    """Check that other arrays are on the GPU of the first, whose stream then waits for theirs."""
+    for name, view in others.items():
+        if (other := _located(view, name)) != device:
+            raise ValueError(f"{what} is on GPU {device}, {name} on GPU {other}; give all on one")
+        if view.stream != first.stream:
+            device_arrays.module().wait_for(first.stream, view.stream, device)
+
+
 def _floats(x: Any, what: str = "x", narrow: bool = False) -> DeviceView:
     """A view of float32 or float64 numbers; other and strided tensors are converted on the GPU."""
     if _is_torch(x):
@@ -75,6 +84,8 @@ def _result(
     """A new array of like's kind, or `out`, and its address."""
     dtype = np.dtype(dtype)
     if out is not None:
+        if not _on_gpu(out):
+            raise ValueError("out is not in a GPU's memory, but the input is; give it there, too")
         target = device_view(out, "out")
         if target.shape != shape:
             raise ValueError(f"out has shape {target.shape}, the result {shape}; they must agree")
@@ -82,6 +93,7 @@ def _result(
             raise TypeError(f"out has dtype {target.dtype}, the result {dtype}; they must agree")
         if target.read_only:
             raise ValueError("out is read-only; give an array that can be written to")
+        _join(view, device, "the input", out=target)
         return out, target.address
     if not _is_torch(like):
         array = DeviceArray(shape, dtype, device, view.stream)
@@ -323,13 +335,8 @@ def matmul(
     shape = (*left.shape[:-1], right.shape[-1])
     if c is not None and views["c"].shape != shape:
         raise ValueError(f"c has shape {views['c'].shape}, the result {shape}; they must agree")
-    device = _located(left, "a")
-    for what, view in views.items():
-        if _located(view, what) != device:
-            raise ValueError(
-                f"a is on GPU {device}, {what} on GPU {_located(view, what)}; give all on one"
-            )
-    device_arrays.module().require_device(device)
+    device = _ready(left, "a")
+    _join(left, device, "a", **views)
     result, address = _result(a, left, device, shape, np.float32, out)
     device_arrays.module().matmul(
         left.address, right.address, 0 if c is None else views["c"].address, address,
@@ -379,6 +386,7 @@ def decode_blocks(
     at, shape = around(view.shape, axis)
     check_scales(view.shape, of_scales.shape, at, f)
     device = _ready(view, "codes")
+    _join(view, device, "codes", scales=of_scales)
     result, address = _result(codes, view, device, view.shape, np.float32, out)
     device_arrays.module().decode_blocks(
         view.address, of_scales.address, 1.0 if tensor_scale is None else tensor_scale, address,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from typing import Any
 
 import torch
 
@@ -14,11 +15,31 @@ def is_supported(x: torch.Tensor) -> bool:
 
 
 def to_cpu(x: torch.Tensor, what: str) -> torch.Tensor:
-    """The tensor itself on the CPU; a copy of one on a GPU, for `what`, which a warning names once."""
+    """The tensor itself on the CPU; a copy of another, for `what`, which a warning names once."""
     if x.device.type == "cpu":
         return x
-    _warn(f"{what}: computed on the CPU, to which tensors of a GPU are copied, and back")
+    _warn(f"{what}: computed on the CPU, to which tensors of another device are copied, and back")
     return x.cpu()
+
+
+def stream_of(x: torch.Tensor) -> Any:
+    """The stream on which a GPU's tensor is computed now; None on the CPU."""
+    return torch.cuda.current_stream(x.device) if x.device.type == "cuda" else None
+
+
+def take_over(x: torch.Tensor, stream: Any) -> None:
+    """Make the current stream wait for all of `stream`, that of x (`stream_of`), and keep x for it."""
+    if stream is None:
+        return
+    current = torch.cuda.current_stream(x.device)
+    if current != stream:
+        current.wait_stream(stream)
+        x.record_stream(current)
+
+
+def quotient(x: torch.Tensor, divisor: float) -> torch.Tensor:
+    """x / divisor, rounded once: on a GPU PyTorch multiplies by the inverse of a number."""
+    return x / x.new_full((), divisor)
 
 
 @functools.cache

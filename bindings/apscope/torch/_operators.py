@@ -105,6 +105,9 @@ def cast(x: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
 
 
 def _product(a: torch.Tensor, b: torch.Tensor, how: str, back: str, seed: int) -> torch.Tensor:
+    if a.device.type != "cpu" and min(a.dim(), b.dim()) >= 2:  # a GPU's kernel takes equal axes
+        leading = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a, b = (t.expand(*leading, *t.shape[-2:]) for t in (a, b))
     return call(how, seed, a, b)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .._arrays.arithmetic import add, subtract
+from .._arrays.arithmetic import add
 from .._arrays.casts import quantize
 from .._arrays.checks import integer
 from .._arrays.draws import Draws
@@ -166,26 +166,25 @@ class LowPrecisionWeights:
             )  # fmt: skip
             return drawn
         if self.update == "kahan":
-            y = self._sum(moved - w, self._left[i], -1)
-            total = self._sum(y, w, 1)
-            self._left[i] = self._sum(self._sum(total, w, -1), y, -1)
+            y = self._sum(-self._left[i], moved - w)
+            total = self._sum(y, w)
+            self._left[i] = self._sum(self._sum(total, -w), -y)
             return total
         p = w.double() + self._left[i] + (moved.double() - w.double())
         rounded = self._rounded(p)
         self._left[i] = p - rounded
         return rounded
 
-    def _sum(self, a: torch.Tensor, b: torch.Tensor, sign: int) -> torch.Tensor:
-        """Q(a + b) or Q(a - b), where b has values of the format."""
+    def _sum(self, known: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+        """Q(known + other), where `known` has values of the format."""
         rounded: torch.Tensor
-        if a.device.type == "cpu":
-            rounded = (add if sign > 0 else subtract)(a, b, self.format, overflow="saturate")
+        if known.device.type == "cpu":
+            rounded = add(known, other, self.format, overflow="saturate")
             return rounded
-        # Products with 1 and -1 are exact, and the first term, b, is a value of the format.
-        signs = torch.tensor([[float(sign)], [1.0]]).to(a.device, non_blocking=True)
-        terms = torch.stack([b.flatten(), a.flatten()], -1)
-        rounded = matmul(terms, signs, self.format, overflow="saturate")
-        return rounded.reshape(a.shape)
+        # Products with 1 are exact, and so is the first partial sum, a value of the format.
+        terms = torch.stack([known.flatten(), other.flatten()], -1)
+        rounded = matmul(terms, terms.new_ones((2, 1)), self.format, overflow="saturate")
+        return rounded.reshape(known.shape)
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next step depends on, except the weights."""

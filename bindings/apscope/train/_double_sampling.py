@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from .._arrays.checks import flag, integer
 from .._arrays.draws import Draws
+from ..torch._devices import quotient
 from ._integers import to_integers
 
 
@@ -21,12 +22,15 @@ class _DoubleSampled(torch.autograd.Function):
         ctx: Any, w: torch.Tensor, forward: torch.Tensor, backward: torch.Tensor
     ) -> torch.Tensor:
         ctx.save_for_backward(backward)
-        return functional.linear(forward, w)
+        with torch.autocast(w.device.type, enabled=False):
+            return functional.linear(forward, w)
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        return g.reshape(-1, g.shape[-1]).T @ x.reshape(-1, x.shape[-1]), None, None
+        with torch.autocast(x.device.type, enabled=False):
+            rows = g.to(x.dtype).reshape(-1, g.shape[-1])
+            return rows.T @ x.reshape(-1, x.shape[-1]), None, None
 
 
 class DoubleSampledLinear(nn.Linear):
@@ -115,8 +119,7 @@ class DoubleSampledLinear(nn.Linear):
         step = (self.high - self.low) / (2**self.bits - 1)
         seed = Draws(self.seed, call).next() if self.stochastic else None
         above = x.double() - self.low
-        # By a tensor: PyTorch multiplies by a number's inverse on a GPU.
-        codes = to_integers(above / above.new_full((), step), self.bits, seed)
+        codes = to_integers(quotient(above, step), self.bits, seed)
         return (self.low + step * codes).to(self.weight.dtype)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ from .._arrays.options import Settings
 from .._schemes.scheme import Scheme, as_scheme
 from .._text import clip
 from .._traces.roles import Roles, given_role, guess_role
-from ..torch._devices import to_cpu
+from ..torch._devices import quotient, to_cpu
 from ..torch._states import check_state
 
 if TYPE_CHECKING:
@@ -139,12 +139,14 @@ class Exchanger:
         devices = {g.device for g in gradients}
         on_gpu = len(devices) == 1 and devices.pop().type == "cuda"
         if on_gpu and self._core.chooses_from_amax:
-            dropped = self._run_on_gpu(gradients, out)
+            dropped = self._run_on_gpu([g.contiguous() for g in gradients], out)
         elif on_gpu and self._core.chooses_in_phases:
-            dropped = self._run_in_phases(gradients, out)
+            dropped = self._run_in_phases([g.contiguous() for g in gradients], out)
         else:
             what = f"the exchange of the scheme {self.spec}"
-            results = [o if o.device.type == "cpu" else torch.empty(o.shape) for o in out]
+            results = [
+                o if o.device.type == "cpu" else torch.empty(o.shape, device="cpu") for o in out
+            ]
             dropped = self._core.run(
                 self.step,
                 self.step,
@@ -250,9 +252,8 @@ class Exchanger:
 
 
 def _divided(x: torch.Tensor, divisor: float) -> torch.Tensor:
-    """fp16 quotients. By a tensor: on a GPU PyTorch multiplies by a number's inverse."""
-    halves = x.half()
-    return halves.div_(halves.new_full((), divisor))
+    """Quotients in fp16."""
+    return quotient(x.half(), divisor)
 
 
 def _amax_and_nonfinite(
@@ -296,5 +297,6 @@ def _memory(memory: Any) -> dict[str, dict[str, Any]]:
                     "vector of float64"
                 )
     return {
-        name: {part: row.numpy() for part, row in rows.items()} for name, rows in memory.items()
+        name: {part: row.detach().cpu().numpy() for part, row in rows.items()}
+        for name, rows in memory.items()
     }

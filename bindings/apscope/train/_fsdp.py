@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from .._traces.roles import plain_name
-from ..torch._devices import is_supported
+from ..torch._devices import is_supported, stream_of, take_over, to_cpu
 from ._exchanger import fsdp_factors
 from ._gathering import gathered
 from ._hook import ExchangeState
@@ -100,6 +100,7 @@ class _Waiting(NamedTuple):
     shard: slice  # this rank's part of the elements
     mark: float | None  # what FSDP2 has as its gradient; None: it was added to an earlier one
     dtype: torch.dtype  # of the reduction
+    stream: Any  # of the reduction; None on the CPU
 
 
 class _Group:
@@ -133,8 +134,9 @@ class _Group:
         parts = gathered(input_tensor, group, self._sharded.step)
         # By sender, by receiver, element of a shard.
         stacked = torch.stack(parts).float()
-        all_parts = stacked if is_supported(stacked) else stacked.cpu()
-        all_parts = all_parts.reshape(workers, workers, -1)
+        if not is_supported(stacked):
+            stacked = to_cpu(stacked, "the exchange of gradients")
+        all_parts = stacked.reshape(workers, workers, -1)
         output_tensor.zero_()
         first = 0
         for i, ((name, p), length) in enumerate(
@@ -153,6 +155,7 @@ class _Group:
                     slice(rank * length, rank * length + p.to_local().numel()),
                     mark,
                     dtype,
+                    stream_of(all_parts),
                 ),
             )
 
@@ -203,8 +206,12 @@ class _Sharded:
                 f"{len(missing)} of {len(self._names)} parameters have no gradient, the first is "
                 f"{missing[0]!r}; each must take part in every backward pass"
             )
-        for name, w in waiting.items():
-            if w.mark is not None and not bool((w.parameter.grad.to_local() == w.mark).all()):
+        for w in waiting.values():
+            take_over(w.gathered, w.stream)
+        marked = {name: w for name, w in waiting.items() if w.mark is not None}
+        kept = [(w.parameter.grad.to_local() == w.mark).all() for w in marked.values()]
+        for name, is_kept in zip(marked, torch.stack(kept).tolist() if kept else [], strict=True):
+            if not is_kept:
                 raise ValueError(
                     f"{name!r}: FSDP changed its gradient after the reduction; leave "
                     "set_gradient_divide_factor and set_all_reduce_hook alone"

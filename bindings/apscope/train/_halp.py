@@ -13,7 +13,7 @@ import torch
 from .._arrays.casts import quantize
 from .._arrays.checks import integer, number
 from .._arrays.draws import Draws
-from ..torch._devices import is_supported
+from ..torch._devices import is_supported, quotient
 from ..torch._states import check_state, check_tensors
 from ._integers import to_integers
 
@@ -196,7 +196,7 @@ class HALP:
         self._centre = [p.detach().clone() for p in self._parameters]
         batches = [[g.double() for g in self._gradients(each)[1]] for each in closures]
         self._full = [
-            _quotient(functools.reduce(torch.add, rows), len(batches))
+            quotient(functools.reduce(torch.add, rows), len(batches))
             for rows in zip(*batches, strict=True)
         ]
         self._z = [torch.zeros_like(g) for g in self._full]
@@ -295,7 +295,7 @@ class HALP:
         if self.delta[i] == 0.0:
             return torch.zeros_like(x)
         low, high = -(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1
-        units = _quotient(x, self.delta[i])
+        units = quotient(x, self.delta[i])
         if self.rounding == "nearest" and seed is not None:
             integers = (units + 0.5).floor()
         else:
@@ -360,11 +360,6 @@ class HALP:
             ]
             for name in ("centre", "full", "z", "buffer")
         )
-
-
-def _quotient(x: torch.Tensor, divisor: float) -> torch.Tensor:
-    """x / divisor, which on a GPU must be a tensor: PyTorch multiplies by a number's inverse there."""
-    return x / x.new_full((), divisor)
 
 
 def _half(x: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from .._advice.plan import Plan
 from .._schemes.scheme import Scheme, as_scheme
 from .._traces.roles import Roles, plain_name
-from ..torch._devices import is_supported
+from ..torch._devices import is_supported, stream_of, take_over, to_cpu
 from ..torch._states import check_state
 from ._exchanger import STATE, Exchanger
 from ._gathering import gathered
@@ -78,7 +78,10 @@ class ExchangeState:
         )
         self._module = module
         self._names: dict[torch.Tensor, str] = {}
-        self._waiting: list[tuple[dist.GradBucket, torch.Tensor, torch.futures.Future[Any]]] = []
+        # Buckets, their gathered rows, the rows' stream (stream_of), what DDP waits for.
+        self._waiting: list[
+            tuple[dist.GradBucket, torch.Tensor, Any, torch.futures.Future[Any]]
+        ] = []
         self._loaded: Mapping[str, Any] | None = None
         self.exchanger: Exchanger | None = None
         self.loss: float | None = None
@@ -148,9 +151,14 @@ class ExchangeState:
         """Keeps a bucket until its step is complete: a scheme may scale all tensors together."""
         try:
             parts = gathered(bucket.buffer(), self.process_group, self._step)
-            future: torch.futures.Future[Any] = torch.futures.Future()
+            buffer = bucket.buffer()
+            # A future without the devices of its value does not order its streams.
+            devices = [buffer.device] if buffer.is_cuda else None
+            future: torch.futures.Future[Any] = torch.futures.Future(devices=devices)
             rows = torch.stack(parts).float()
-            self._waiting.append((bucket, rows if is_supported(rows) else rows.cpu(), future))
+            if not is_supported(rows):
+                rows = to_cpu(rows, "the exchange of gradients")
+            self._waiting.append((bucket, rows, stream_of(rows), future))
             if bucket.is_last():
                 self._exchange()
                 self._waiting = []
@@ -166,7 +174,8 @@ class ExchangeState:
         parameters: dict[str, torch.Tensor] = {}
         needs_weights = "weights" in exchanger.needs
         outs = []
-        for bucket, rows, _ in self._waiting:
+        for bucket, rows, stream, _ in self._waiting:
+            take_over(rows, stream)
             out, at = torch.empty(rows.shape[1], device=rows.device), 0
             for p in bucket.parameters():
                 name, end = self._names[p], at + p.numel()
@@ -184,7 +193,7 @@ class ExchangeState:
             weights=[parameters[name] for name in names] if needs_weights else (),
         )
         self.skipped = all(dropped)
-        for (bucket, _, future), out in zip(self._waiting, outs, strict=True):
+        for (bucket, *_, future), out in zip(self._waiting, outs, strict=True):
             buffer = bucket.buffer()
             future.set_result(out.to(device=buffer.device, dtype=buffer.dtype))
 

@@ -12,7 +12,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from .._arrays.checks import integer
 from .._schemes.scheme import Scheme
 from .._traces.roles import Roles, plain_name
-from ..torch._devices import is_supported
+from ..torch._devices import is_supported, to_cpu
 from ..torch._states import check_model, check_optimizer, check_state, load_optimizer
 from ._exchanger import Exchanger
 from ._quantized.registry import is_quantized
@@ -32,11 +32,11 @@ class Workers:
     ----------
     model : torch.nn.Module
         Trained in place. Its parameters may be of any floating dtype and device; gradients are
-        exchanged as fp32 numbers: on a CUDA GPU where they are, if the scheme only scales, rounds
-        without random words and adds (``none``, ``aps``, ``loss_scaling``, ``current_scaling``,
-        ``delayed_scaling``; their hybrids), in ``two_phase`` and ``reduce_scatter`` also with
-        random words, with the bits of the CPU; otherwise on the CPU, to which they are copied,
-        which a warning says once.
+        exchanged as fp32 numbers: on the CUDA GPU where all of them are, if the scheme only scales,
+        rounds without random words and adds (``none``, ``aps``, ``loss_scaling``,
+        ``current_scaling``, ``delayed_scaling``; their hybrids), in ``two_phase`` and
+        ``reduce_scatter`` if its scales follow from one row alone, also with random words, with the
+        bits of the CPU; otherwise on the CPU, to which they are copied, which a warning says once.
     loss : f(output, targets) -> scalar tensor
         The mean loss over one worker's part.
     optimizer : torch.optim.Optimizer
@@ -307,5 +307,6 @@ class Workers:
 
     def _rows(self, stacked: torch.Tensor) -> torch.Tensor:
         rows = stacked.detach().reshape(self._count, -1).float().contiguous()
-        # The emulated node of CPD computes on the CPU.
-        return rows if is_supported(rows) and not self.node else rows.cpu()
+        if self.node:
+            return to_cpu(rows, "CPD's emulated node")
+        return rows if is_supported(rows) else to_cpu(rows, "the exchange of gradients")

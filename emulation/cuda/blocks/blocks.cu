@@ -12,7 +12,7 @@ class ArrayAmax {
 public:
     ArrayAmax(const float* in, const BlockShape& shape, const BlockFormat& format,
               cudaStream_t stream)
-        : bits_(std::vector<std::uint32_t>(format.tensor_scale ? 1 : 0), stream) {
+        : bits_(format.tensor_scale ? 1 : 0, EveryByte{0}, stream) {
         if (!format.tensor_scale) return;
         launch(AmaxStep{in, shape.size(), make_block_scaling(format).counted_below, bits_.get()},
                stream);
@@ -50,8 +50,7 @@ void decode_blocks_on_device(const std::uint8_t* codes, const std::uint8_t* scal
                              float tensor_scale, float* out, const BlockShape& shape,
                              const BlockFormat& format, cudaStream_t stream) {
     constexpr unsigned long long nowhere = ~0ull;
-    const DeviceMemory<unsigned long long> wide_at(std::vector<unsigned long long>(2, nowhere),
-                                                   stream);
+    const DeviceMemory<unsigned long long> wide_at(2, EveryByte{0xFF}, stream);
     with_decode_blocks(codes, scales, tensor_scale, out, shape, format, wide_at.get(),
                        wide_at.get() + 1, [&](const auto& step) { launch(step, stream); });
     const std::vector<unsigned long long> wide = wide_at.read();

@@ -41,9 +41,13 @@ void require_device(int device) {
 CurrentDevice::CurrentDevice(int device) {
     require_device(device);
     APSCOPE_CUDA(cudaGetDevice(&before_));
-    APSCOPE_CUDA(cudaSetDevice(device));
+    changes_ = device != before_;
+    if (changes_) APSCOPE_CUDA(cudaSetDevice(device));
 }
-CurrentDevice::~CurrentDevice() { cudaSetDevice(before_); }
+// From CUDA 12 on, cudaSetDevice makes a context on the device.
+CurrentDevice::~CurrentDevice() {
+    if (changes_) cudaSetDevice(before_);
+}
 
 void* allocate_on_device(std::size_t bytes) {
     if (bytes == 0) return nullptr;
@@ -67,8 +71,10 @@ int device_of(const void* memory) {
                : -1;
 }
 
-void copy_to_host(const void* device, void* host, std::size_t bytes) {
-    if (bytes != 0) APSCOPE_CUDA(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
+void copy_to_host(const void* device, void* host, std::size_t bytes, cudaStream_t stream) {
+    if (bytes == 0) return;
+    APSCOPE_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));
+    APSCOPE_CUDA(cudaStreamSynchronize(stream));
 }
 
 void stream_waits_for(cudaStream_t stream, cudaStream_t other) {

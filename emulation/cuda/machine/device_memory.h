@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ private:
     std::string text_;
 };
 
+struct EveryByte {
+    unsigned char value;
+};
+
 // Memory for elements of type T, which is allocated and released in the order of the stream; from
 // `pool`, or if it is null from the device's own.
 template <class T>
@@ -47,13 +52,24 @@ public:
         check_cuda(error, "cudaMallocAsync");
         data_ = static_cast<T*>(p);
     }
+    DeviceMemory(std::size_t size, EveryByte byte, cudaStream_t stream)
+        : DeviceMemory(size, stream) {
+        if (size_ != 0) APSCOPE_CUDA(cudaMemsetAsync(data_, byte.value, bytes(), stream_));
+    }
+    // Throws std::runtime_error if a graph is captured, which would read `values` when it runs.
     DeviceMemory(const std::vector<T>& values, cudaStream_t stream)
         : DeviceMemory(values.size(), stream) {
+        if (size_ == 0) return;
+        cudaStreamCaptureStatus capture{};
+        APSCOPE_CUDA(cudaStreamIsCapturing(stream, &capture));
+        if (capture != cudaStreamCaptureStatusNone)
+            throw std::runtime_error(
+                "this call copies from the CPU, which a CUDA graph cannot repeat; leave it out of "
+                "what is captured");
         // CUDA copies pageable memory to a buffer before the call returns, so `values` may be
         // destroyed after the call.
-        if (size_ != 0)
-            APSCOPE_CUDA(
-                cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream_));
+        APSCOPE_CUDA(
+            cudaMemcpyAsync(data_, values.data(), bytes(), cudaMemcpyHostToDevice, stream_));
     }
     DeviceMemory(const DeviceMemory&) = delete;
     DeviceMemory& operator=(const DeviceMemory&) = delete;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <vector>
 
 #include "emulation/cuda/machine/device_memory.h"
 
@@ -13,7 +12,7 @@ namespace apscope::detail {
 class FirstIndex {
 public:
     FirstIndex(bool is_needed, cudaStream_t stream) {
-        if (is_needed) index_.emplace(std::vector<unsigned long long>{nowhere}, stream);
+        if (is_needed) index_.emplace(1, EveryByte{0xFF}, stream);
     }
     unsigned long long* get() const { return index_ ? index_->get() : nullptr; }
     // Waits for the stream. Returns nothing if no index was noted.
@@ -24,7 +23,7 @@ public:
     }
 
 private:
-    static constexpr unsigned long long nowhere = ~0ull;
+    static constexpr unsigned long long nowhere = ~0ull;  // every byte is 0xFF
     std::optional<DeviceMemory<unsigned long long>> index_;
 };
 

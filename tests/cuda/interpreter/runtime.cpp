@@ -225,6 +225,10 @@ cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
     return cudaMemset(memory, value, bytes);
 }
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
+    *status = cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
     *free = *total = std::size_t{1} << 33;
     return cudaSuccess;

@@ -1,6 +1,7 @@
 """Training where the model lives: on a GPU that only seems to be one (tests/python/on_device.py),
 with the host's functions as kernels, so that losses and parameters are those of the CPU, bit for bit."""
 
+import threading
 import warnings
 from types import SimpleNamespace
 
@@ -11,17 +12,20 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
-from apscope.torch import LowPrecisionWeights  # noqa: E402
+import apscope  # noqa: E402
+from apscope.torch import LowPrecisionWeights, matmul  # noqa: E402
 from apscope.torch._devices import _warn  # noqa: E402
 from apscope.train import (  # noqa: E402
     HALP,
     Cast,
+    DoubleSampledLinear,
     ExchangeState,
     LossScale,
     Recipe,
     Sum,
     Workers,
     _hook,
+    cpd,
     exchange_hook,
     quantize_model,
     recipes,
@@ -209,6 +213,9 @@ def test_weights_kept_in_a_format(update, format, gpu):
             kept.step()
             if step == 2:  # a state from the CPU goes to the parameters' device
                 kept.load_state_dict(values(kept.state_dict()))
+            if step == 3:  # weights that are no values of the format
+                with torch.no_grad():
+                    weights[1].mul_(1.0 + 2.0**-11)
         states.append([list(weights), kept.state_dict()])
     same(*states)
     assert gpu["numbers"] == 0
@@ -216,6 +223,81 @@ def test_weights_kept_in_a_format(update, format, gpu):
         LowPrecisionWeights(
             torch.optim.SGD([on_device(torch.ones(2).double())]), "bf16", update="kahan"
         )
+
+
+def on_the_gpu(state):
+    """A checkpoint that was loaded with map_location="cuda"."""
+    return torch.utils._pytree.tree_map_only(torch.Tensor, on_device, values(state))
+
+
+@pytest.mark.parametrize("name", ["te_delayed", FP8])
+def test_a_state_loaded_onto_the_gpu_is_taken(name, gpu):
+    batches = [(on_device(x), on_device(y)) for x, y in (batch(step, 8) for step in range(4))]
+    whole = quantized_of(on_device(net()), name, seed=3)
+    trained(whole, batches[:2])
+    first, second = (quantized_of(on_device(net()), name, seed=3) for _ in range(2))
+    trained(first, batches[:2])
+    second.load_state_dict(on_the_gpu(first.state_dict()))
+    same(trained(second, batches[2:]), trained(whole, batches[2:]))
+    exchanger = Exchanger("delayed_scaling:e5m2", {"a": (3,)}, workers=2)
+    rows, out = on_device(torch.ones(2, 3)), on_device(torch.ones(3))
+    exchanger.run([exchanger.sent(rows)], [out])
+    state = exchanger.state_dict()
+    exchanger.load_state_dict(on_the_gpu(state))
+    same(exchanger.state_dict(), state)
+
+
+def test_leading_axes_of_products_broadcast_there(gpu):
+    g = torch.Generator().manual_seed(0)
+    for left, right in [((4, 8, 16), (16, 5)), ((3, 1, 2, 4), (5, 4, 2)), ((2, 4), (6, 4, 3))]:
+        a, b = torch.randn(left, generator=g), torch.randn(right, generator=g)
+        same(matmul(on_device(a), on_device(b), "fp16"), matmul(a, b, "fp16"))
+
+
+def test_arrays_of_one_call_must_be_where_the_input_is(gpu):
+    x = on_device(torch.ones(3))
+    with pytest.raises(ValueError, match="out is not in a GPU's memory"):
+        apscope.quantize(x, "e4m3", out=torch.ones(3))
+
+
+def test_a_default_device_does_not_matter(gpu):
+    """Of results that the CPU computes."""
+    exchanger = Exchanger("mx:mxfp8_e4m3", {"a": (3,)}, workers=2)
+    rows, out = on_device(torch.ones(2, 3)), on_device(torch.zeros(3))
+    torch.set_default_device("meta")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exchanger.run([rows], [out])
+    finally:
+        torch.set_default_device(None)
+    same(out, torch.ones(3))
+
+
+def test_what_runs_on_the_cpu_is_said(gpu):
+    _warn.cache_clear()
+    model = on_device(nn.Linear(4, 2))
+    workers = Workers(
+        model, F.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1), workers=2,
+        node=cpd.EmulatedNode(2, True, 4, 3), divide=False, batched=False,
+    )  # fmt: skip
+    with pytest.warns(UserWarning, match="CPD's emulated node: computed on the CPU"):
+        workers.step(on_device(torch.ones(4, 4)), on_device(torch.ones(4, 2)))
+    quantized = quantized_of(on_device(net()), Recipe(input="current_scaling:e4m3fn"))
+    quantized.observe()
+    x = on_device(batch(0)[0])
+    with pytest.warns(UserWarning, match="the bits of current_scaling:e4m3fn, which are observed"):
+        quantized.model(x)
+
+
+def test_double_samples_under_autocast():
+    layer, x = DoubleSampledLinear(6, 3), torch.randn(5, 6)
+    layer(x).square().sum().backward()
+    expected = [layer.weight.grad.clone()]
+    layer.weight.grad, layer.calls = None, 0
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        layer(x).square().sum().backward()
+    same([layer.weight.grad], expected)
 
 
 def test_parameters_must_be_on_one_device(gpu):
@@ -232,6 +314,22 @@ def test_products_are_never_in_tf32_nor_in_half_precision():
     with fp32_products(CUDA):
         assert cudnn.fp32_precision == "ieee"
     assert cudnn.fp32_precision == before
+    # Threads whose products overlap: the first to enter is the first to leave.
+    entered, left = threading.Event(), threading.Event()
+
+    def other():
+        with fp32_products(CUDA):
+            entered.set()
+            left.wait(60)
+            seen.append(cudnn.fp32_precision)
+
+    seen, thread = [], threading.Thread(target=other)
+    with fp32_products(CUDA):
+        thread.start()
+        assert entered.wait(60)
+    left.set()
+    thread.join()
+    assert seen == ["ieee"] and cudnn.fp32_precision == before
     torch.set_float32_matmul_precision("high")
     try:
         with pytest.raises(RuntimeError, match="on a GPU are in tf32"), fp32_products(CUDA):
@@ -379,6 +477,10 @@ def test_the_hook_of_ddp_leaves_buckets_where_they_are(gpu, monkeypatch):
     results = []
     monkeypatch.setattr(_hook, "gathered", lambda mine, *_: [mine, mine * 2, mine * 4])
     monkeypatch.setattr(_hook.dist, "get_world_size", lambda _: 3)
+    future, ordered = torch.futures.Future, []
+    monkeypatch.setattr(
+        torch.futures, "Future", lambda devices: (ordered.append(devices), future())[1]
+    )
     for put in (torch.clone, on_device):
         torch.manual_seed(0)
         model = nn.Linear(6, 2) if put is torch.clone else on_device(nn.Linear(6, 2))
@@ -393,6 +495,7 @@ def test_the_hook_of_ddp_leaves_buckets_where_they_are(gpu, monkeypatch):
             )  # fmt: skip
             results.append(exchange_hook(state, bucket).value())
     assert gpu == {"numbers": 2}
+    assert ordered == [None, None, [CUDA], [CUDA]]
     same(results[2:], results[:2])
 
 

@@ -8,6 +8,7 @@ convolutions it is on unless a program turns it off: here it is off as long as a
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 
 import torch
@@ -42,23 +43,36 @@ def fp32_products(device: torch.device) -> Iterator[None]:
                 "of a quantized model are fp32; leave out set_float32_matmul_precision and "
                 "torch.backends.cuda.matmul.allow_tf32, or state the sums (accumulate=)"
             )
-        with _convolutions_in_fp32():
+        with _convolutions_in_fp32:
             yield
 
 
-@contextlib.contextmanager
-def _convolutions_in_fp32() -> Iterator[None]:
-    if _CONVOLUTIONS is None:
-        before = torch.backends.cudnn.allow_tf32
-        torch.backends.cudnn.allow_tf32 = False
-        try:
-            yield
-        finally:
-            torch.backends.cudnn.allow_tf32 = before
-        return
-    precision = _CONVOLUTIONS.fp32_precision
-    _CONVOLUTIONS.fp32_precision = "ieee"
-    try:
-        yield
-    finally:
-        _CONVOLUTIONS.fp32_precision = precision
+class _ConvolutionsInFp32:
+    """Sets PyTorch's precision of convolutions as long as some thread is inside.
+
+    The setting is the process's: the first thread that enters keeps what it was, the last one that
+    leaves restores it.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = threading.Lock(), 0, None
+        if _CONVOLUTIONS is None:
+            self._where, self._name, self._exact = torch.backends.cudnn, "allow_tf32", False
+        else:
+            self._where, self._name, self._exact = _CONVOLUTIONS, "fp32_precision", "ieee"
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._before = getattr(self._where, self._name)
+                setattr(self._where, self._name, self._exact)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                setattr(self._where, self._name, self._before)
+
+
+_convolutions_in_fp32 = _ConvolutionsInFp32()

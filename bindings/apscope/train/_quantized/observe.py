@@ -21,6 +21,7 @@ from ..._core import BlockFormat, FloatFormat
 from ..._schemes.exchange import exchange
 from ..._traces.roles import guess_role
 from ...record import TraceWriter
+from ...torch._devices import quotient, to_cpu
 from .specs import Cast
 from .tables import results_of
 from .transforms import in_tiles, with_block
@@ -267,7 +268,7 @@ def _limits(cast: Cast, x: torch.Tensor, axis: int, matrix: tuple[int, int]) -> 
         return in_tiles(x, cast.tile, matrix, of_tile), scales[0], scales[1]
     coded = encode_blocks(torch.nan_to_num(x), f, axis=axis)
     scale = decode(coded.scales, f.scale).double()
-    scale = scale / scale.new_full((), coded.tensor_scale or 1.0)
+    scale = quotient(scale, coded.tensor_scale or 1.0)
     limit = (scale * float(f.element.largest)).repeat_interleave(f.block_size, axis)
     limit = limit.narrow(axis, 0, x.shape[axis])
     if x.numel() == 0:
@@ -289,7 +290,8 @@ def _bits(cast: Cast, x: torch.Tensor, axis: int) -> tuple[int, int]:
     if isinstance(f, FloatFormat):
         return x.numel() * f.storage_bits, 0
     if not isinstance(f, BlockFormat):
-        sent = exchange(f, x.reshape(1, -1).cpu().numpy())
+        on_cpu = to_cpu(x, f"the bits of {f}, which are observed")
+        sent = exchange(f, on_cpu.reshape(1, -1).numpy())
         return int(sent.payload_bits[0]), int(sent.side_bits[0])
     if cast.tile is not None:
         blocks = -(-x.numel() // (cast.tile[0] * cast.tile[1]))

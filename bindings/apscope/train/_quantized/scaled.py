@@ -131,10 +131,10 @@ def _divisor(
     fp32 number nearest to element / decoded is the scale.
     """
     if sent.size == 0:
-        return torch.ones(())
+        return torch.ones((), device="cpu")
     shown, *_ = _largest(sent)
     if sent[shown] == 0 or not np.isfinite(sent[shown]):
-        return torch.ones(())
+        return torch.ones((), device="cpu")
     kept = [shown, *_largest(x)]
     state = {name: row.numpy() for rows in before["memory"].values() for name, row in rows.items()}
     try:
@@ -146,8 +146,8 @@ def _divisor(
         code = unpack(packed, element.storage_bits, len(kept))[0]
     except ValueError:  # a memory by element, a message of another kind
         return None
-    quotient = float(decode(code, element)) / float(made.sent[0, 0] or np.nan)
-    return torch.tensor(quotient, dtype=torch.float32)
+    scale = float(decode(code, element)) / float(made.sent[0, 0] or np.nan)
+    return torch.tensor(scale, dtype=torch.float32, device="cpu")
 
 
 def _largest(x: np.ndarray) -> list[int]:
