@@ -6,6 +6,7 @@
 //      MomentLane    the moments of stochastic rounding
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "analysis/statistics/pair_update.h"
@@ -78,11 +79,12 @@ struct NarrowLimits {
     std::uint32_t largest, smallest_normal;  // bits of fp32 numbers
     std::uint32_t ulp_min, ulp_top;          // the upper halves of UlpScale's numbers
 
-    // `s` has neither a scale nor units.
+    // `s` has neither a scale nor units. Zeros are below every limit, also that of a format without
+    // normal numbers, which is 0.
     static NarrowLimits of(const FloatScale& s) {
         const UlpScale ulps = ulp_scale<Ulps::shifted>(s);
         return {bits_cast<std::uint32_t>(static_cast<float>(s.largest)),
-                bits_cast<std::uint32_t>(static_cast<float>(s.smallest_normal)),
+                std::max(bits_cast<std::uint32_t>(static_cast<float>(s.smallest_normal)), 1u),
                 static_cast<std::uint32_t>(ulps.min >> 32),
                 static_cast<std::uint32_t>(ulps.top >> 32)};
     }

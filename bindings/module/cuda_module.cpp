@@ -196,6 +196,7 @@ void define_arrays(apscope::python::Module& m) {
               options.projection = projection;
               options.seed = seed;
               const Queue q(device, stream);
+              const py::gil_scoped_release release;
               matmul_on_device(at<const float>(a), at<const float>(b), at<const float>(c),
                                at<float>(out), batches, rows, terms, columns, options, q.stream);
           });
@@ -248,13 +249,17 @@ PYBIND11_MODULE(_cuda, plain) {
         const CurrentDevice current(device);
         return reinterpret_cast<Address>(allocate_on_device(bytes));
     });
-    m.def("release", [](Address address) { release_on_device(at<void>(address)); });
-    m.def("to_host",
-          [](Address address, py::array_t<std::uint8_t>& out, int device, Address stream) {
-              const Queue q(device, stream);
-              copy_to_host(at<const void>(address), out.mutable_data(),
-                           static_cast<std::size_t>(out.size()), q.stream);
-          });
+    m.def("release", [](Address address) {
+        const py::gil_scoped_release release;
+        release_on_device(at<void>(address));
+    });
+    m.def("to_host", [](Address address, py::array_t<std::uint8_t>& out, int device) {
+        const CurrentDevice current(device);
+        void* const to = out.mutable_data();
+        const auto size = static_cast<std::size_t>(out.size());
+        const py::gil_scoped_release release;  // a stream may wait for a function of Python
+        copy_to_host(at<const void>(address), to, size);
+    });
     // The content of a DLPack capsule: address, shape, strides in elements or None, type code,
     // bits, lanes, device type and number.
     m.def("read_dlpack", [](const py::capsule& capsule) {

@@ -72,7 +72,9 @@ std::optional<StepCast<Real>> make_step(const FloatFormat& f, const Projection& 
     if constexpr (std::is_same_v<Real, float>) {
         if (is_fp32(f))
             return s.overflow_positive == infinity_bits<float> ? std::optional(s) : std::nullopt;
-        if (cast.emin == 1 - bias && f.mantissa_bits < fraction_bits) {
+        // Without mantissa bits the last bit kept would be one of the exponent, which decides no
+        // tie.
+        if (cast.emin == 1 - bias && f.mantissa_bits > 0 && f.mantissa_bits < fraction_bits) {
             s.step = Step::bits;
             s.shift = fraction_bits - f.mantissa_bits;
             s.rest = (Bits{1} << s.shift) - 1;

@@ -21,8 +21,8 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
   set(standard_by_hand -std=c++20)
 endif()
 
-# Bit identity: no fused multiply-adds, no flush to zero.
+# Bit identity: no fused multiply-adds, no flush to zero, quotients and roots rounded once.
 add_library(apscope_cuda_flags INTERFACE)
 target_compile_options(apscope_cuda_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CUDA>:${standard_by_hand};-fmad=false;-ftz=false;-Xcompiler=-Wall,-Wextra,-ffp-contract=off>
+  $<$<COMPILE_LANGUAGE:CUDA>:${standard_by_hand};-fmad=false;-ftz=false;-prec-div=true;-prec-sqrt=true;-Xcompiler=-Wall,-Wextra,-ffp-contract=off>
   $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${APSCOPE_WERROR}>>:-Werror=all-warnings>)

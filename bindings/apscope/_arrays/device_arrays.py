@@ -126,7 +126,7 @@ class DeviceArray:
     def get(self) -> np.ndarray:
         """A copy in the CPU's memory; waits for the GPU."""
         flat = np.empty(self.nbytes, np.uint8)
-        self._module.to_host(self._address, flat, self.device, self._stream)
+        self._module.to_host(self._address, flat, self.device)
         return flat.view(self.dtype).reshape(self.shape)
 
     def __del__(self) -> None:

@@ -203,11 +203,16 @@ struct EncodeRowsStep {
         float values[size];
         scale_elements(lane, scale, values);
         rounding(values, (place.row + place.at) / size * size);
-        const bool has_nan = lane.largest > infinity_bits<float>;
+        // A factor of 0 or NaN makes NaNs of numbers, which limits would turn into numbers.
+        const bool no_factor = scaling.rule == ScaleRule::ratio && !(scale.multiply > 0.0f);
+        const bool has_nan = lane.largest > infinity_bits<float> || no_factor;
         if (has_nan) {
-            const float nan = nan_is_largest ? scaling.largest : bits_cast<float>(nan_bits<float>);
-            for (int j = 0; j < size; ++j)
-                values[j] = lane.values[j] != lane.values[j] ? nan : values[j];
+            const float nan = bits_cast<float>(nan_bits<float>);
+            const float of_nan = nan_is_largest ? scaling.largest : nan;
+            for (int j = 0; j < size; ++j) {
+                const float x = lane.values[j], product = no_factor ? x * scale.multiply : 0.0f;
+                values[j] = x != x ? of_nan : product != product ? nan : values[j];
+            }
         }
         if (codes != nullptr) {
             // If the scale is NaN, every element code decodes to NaN, so code 0 is written.

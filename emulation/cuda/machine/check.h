@@ -11,6 +11,7 @@ namespace apscope::detail {
 
 inline void check_cuda(cudaError_t error, const char* call) {
     if (error == cudaSuccess) return;
+    cudaGetLastError();  // clears the error, which the next CUDA call would report again
     if (error == cudaErrorInsufficientDriver) {
         throw std::runtime_error(
             std::string("the driver of this machine's GPU is older than the CUDA that apscope was "

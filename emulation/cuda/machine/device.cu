@@ -71,10 +71,10 @@ int device_of(const void* memory) {
                : -1;
 }
 
-void copy_to_host(const void* device, void* host, std::size_t bytes, cudaStream_t stream) {
+void copy_to_host(const void* device, void* host, std::size_t bytes) {
     if (bytes == 0) return;
-    APSCOPE_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));
-    APSCOPE_CUDA(cudaStreamSynchronize(stream));
+    APSCOPE_CUDA(cudaDeviceSynchronize());  // cudaMemcpy does not wait for non-blocking streams
+    APSCOPE_CUDA(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
 }
 
 void stream_waits_for(cudaStream_t stream, cudaStream_t other) {

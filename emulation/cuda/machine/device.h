@@ -32,8 +32,8 @@ void* allocate_on_device(std::size_t bytes);
 void release_on_device(void* memory) noexcept;  // waits until no kernel uses the memory
 // The device on which CUDA has allocated the memory; -1 for other memory.
 int device_of(const void* memory);
-// Copies after the work that the stream has, and waits for the copy.
-void copy_to_host(const void* device, void* host, std::size_t bytes, CUstream_st* stream);
+// Copies after all work that the current device has, and waits for the copy.
+void copy_to_host(const void* device, void* host, std::size_t bytes);
 // Work that `stream` gets from now on waits for that which `other` has; both of the current device.
 void stream_waits_for(CUstream_st* stream, CUstream_st* other);
 

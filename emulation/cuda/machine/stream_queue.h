@@ -90,7 +90,11 @@ struct Streams {
     std::unique_ptr<PinnedMemory> landing(std::size_t bytes) {
         const auto fits = std::ranges::find_if(
             idle, [&](const std::unique_ptr<PinnedMemory>& m) { return m->bytes >= bytes; });
-        if (fits == idle.end()) return std::make_unique<PinnedMemory>(bytes);
+        if (fits == idle.end()) {
+            if (!idle.empty())
+                idle.pop_back();  // larger items must not keep what was for smaller ones
+            return std::make_unique<PinnedMemory>(bytes);
+        }
         std::unique_ptr<PinnedMemory> found = std::move(*fits);
         idle.erase(fits);
         return found;

@@ -110,7 +110,8 @@ TEST(CudaStatistics, SubnormalsInfinitiesAndNaN) {
 }
 
 // Every named format and projection with the statistics of fp32 pairs: unsigned formats, formats
-// without a zero, results beyond the largest, and pairs that are not finite.
+// without a zero or without normal numbers, results beyond the largest, and pairs that are not
+// finite.
 TEST(CudaStatistics, Fp32PairsOfEveryNamedFormat) {
     std::vector<float> in;  // a quarter of the inputs, all exponents among them
     for (std::size_t i = 0; i < edge_inputs().size(); i += 8) {
@@ -118,8 +119,10 @@ TEST(CudaStatistics, Fp32PairsOfEveryNamedFormat) {
         in.push_back(edge_inputs()[i + 1]);
     }
     in.resize(in.size() - 5);
-    for (const NamedFormat& named : named_formats()) {
-        const FloatFormat& f = named.format;
+    std::vector<FloatFormat> formats;
+    for (const NamedFormat& named : named_formats()) formats.push_back(named.format);
+    for (const char* name : {"e0m3fn", "e1m14", "e8m0fn"}) formats.push_back(parse_format(name));
+    for (const FloatFormat& f : formats) {
         if (!f.fits_fp32()) continue;
         for (int mode = 0; mode < static_cast<int>(RoundingMode::stochastic_exact); ++mode) {
             for (int overflow = 0; overflow < overflow_count; ++overflow) {

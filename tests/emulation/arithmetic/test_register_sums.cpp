@@ -116,8 +116,9 @@ void compare(const SumOptions& options, const std::vector<float>& a, const std::
 }
 
 const std::vector<std::string> formats = {
-    "e4m3",   "e5m2",     "fp16",   "bf16",        "fp32",  "tf32",  "e3m0",         "e8m1",
-    "e4m3fn", "e4m3fnuz", "e2m1fn", "binary8p3se", "e8m14", "e6m11", "hfp8_forward", "e8m0fnu"};
+    "e4m3",  "e5m2",  "fp16",         "bf16",     "fp32",   "tf32",
+    "e3m0",  "e8m1",  "e4m3fn",       "e4m3fnuz", "e2m1fn", "binary8p3se",
+    "e8m14", "e6m11", "hfp8_forward", "e8m0fnu",  "e8m0fn"};
 const std::vector<std::string> orders = {"sequential", "chunked:3", "chunked:64",
                                          "pairwise",   "kahan",     "exact"};
 

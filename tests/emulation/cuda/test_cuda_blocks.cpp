@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "emulation/cuda/blocks/blocks_choice.h"
@@ -144,6 +145,19 @@ std::vector<BlockFormat> row_formats(int block_size) {
         }
     }
     return all;
+}
+
+// The tensor's scale makes 1 / scale of a block 0 or NaN, and so numbers and infinities NaN.
+TEST(CudaBlocks, AFactorOfZeroOrNaNMakesNaNs) {
+    std::vector<float> x(64, 1.0f);
+    x[0] = 1e38f;
+    x[2] = 0.0f;
+    x[3] = std::numeric_limits<float>::infinity();
+    for (const char* name : {"blocks:e4m1fn,scale=e3m0fnb20,block=16,rule=ratio,tensor",
+                             "blocks:e4m1fn,scale=e3m0fnb40,block=16,rule=ratio,tensor"})
+        EXPECT_TRUE(expect_blocks(x, {1, x.size(), 1}, parse_block_format(name),
+                                  {RoundingMode::ties_to_even, Overflow::saturate}))
+            << name;
 }
 
 TEST(CudaBlocks, RowsOfEveryBlockSizeAndMode) {

@@ -127,7 +127,7 @@ TEST(CudaReduce, SpecialValuesInEveryFormatAndLength) {
         "tree",           "butterfly",        "hierarchical:3",
         "hierarchical:8", "sequential+kahan", "hierarchical:3+kahan"};
     for (const char* name : {"e4m3", "e5m2", "e4m3fn", "fp16", "bf16", "e2m1", "e4m3fnuz", "e3m0",
-                             "e4m3b5", "e5m3", "e8m3fn", "e4m3nosub", "tf32", "fp32"}) {
+                             "e8m0fn", "e4m3b5", "e5m3", "e8m3fn", "e4m3nosub", "tf32", "fp32"}) {
         const FloatFormat format = parse_format(name);
         for (const char* topology : topologies) {
             AllReduceOptions options;

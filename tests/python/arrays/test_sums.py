@@ -171,6 +171,19 @@ def test_empty_sums_and_what_is_not_finite(order):
     assert np.signbit(apscope.sum([1, -1, -0.0], "e4m3", order=order, rounding="toward_negative"))
 
 
+@pytest.mark.parametrize("name", ["e8m0fn", "e8m0finiteinf", "e5m0fn"])
+def test_a_tie_without_mantissa_bits_is_the_casts(name):
+    """There both neighbours are even, and the larger one is the result."""
+    tie = apscope.quantize(np.float32(3), name)
+    assert tie == 4
+    for order in ORDERS:
+        assert apscope.sum([1, 2], name, order=order) == tie
+        assert apscope.dot([1, 1], [1, 2], name, order=order) == tie
+    for topology in ("sequential", "ring", "tree", "exact"):
+        assert apscope.allreduce(np.float32([[1], [2]]), name, topology=topology) in (3, tie)
+    assert apscope.allreduce(np.float32([[1], [2]]), name, topology="ring") == tie
+
+
 def test_kahan_keeps_what_sequential_loses():
     x = np.float32([16] + [0.5] * 64)
     assert float(apscope.sum(x, "e4m3")) == 16

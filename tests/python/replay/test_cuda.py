@@ -157,7 +157,7 @@ def stand_in(monkeypatch):
         )
 
     names = """
-        quantize encode decode quantize_blocks decode_blocks matmul release cast_statistics
+        quantize encode decode quantize_blocks decode_blocks matmul release cast_statistics wait_for
     """.split()
     module = SimpleNamespace(
         require_device=lambda device: None,
@@ -179,6 +179,7 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
         is out
     )
     assert stand_in == [
+        ("wait_for", 2, 1, 0),  # for out
         (
             "quantize",
             0x7F0000000000,
@@ -190,7 +191,7 @@ def test_arrays_go_in_and_out_where_they_are(stand_in):
             3,
             0,
             2,
-        )
+        ),
     ]
     # What the stand-in gives.
     assert apscope.cast_statistics(Fake(), "e4m3", rounding="to_odd", out=out).count == 0
