@@ -6,7 +6,7 @@ import apscope
 from docs.tools.cost_against_size import write_trace
 
 
-def test_four_times_the_values_take_less_than_eight_times_the_time(tmp_path):
+def test_four_times_the_values_take_less_than_twelve_times_the_time(tmp_path):
     """One worker's shard is the whole tensor, of which a block at a time is taken."""
     seconds = []
     for elements in (2**20, 2**22):
@@ -18,4 +18,4 @@ def test_four_times_the_values_take_less_than_eight_times_the_time(tmp_path):
             apscope.replay(trace, ["aps:e4m3"], topology=["two_phase"], threads=1)
             best = min(best, time.process_time() - began)
         seconds.append(best)
-    assert seconds[1] < 8 * seconds[0], seconds
+    assert seconds[1] < 12 * seconds[0], seconds  # of the square: 30 times and more
