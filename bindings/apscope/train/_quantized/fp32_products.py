@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -55,11 +56,12 @@ class _ConvolutionsInFp32:
     """
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._before = threading.Lock(), 0, None
+        self._lock, self._inside = threading.Lock(), 0
+        self._where, self._name = _CONVOLUTIONS or torch.backends.cudnn, "fp32_precision"
+        self._exact: str | bool = "ieee"
         if _CONVOLUTIONS is None:
-            self._where, self._name, self._exact = torch.backends.cudnn, "allow_tf32", False
-        else:
-            self._where, self._name, self._exact = _CONVOLUTIONS, "fp32_precision", "ieee"
+            self._name, self._exact = "allow_tf32", False
+        self._before: Any = None
 
     def __enter__(self) -> None:
         with self._lock:
