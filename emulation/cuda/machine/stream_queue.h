@@ -24,6 +24,19 @@
 
 namespace apscope::detail {
 
+// A stream that does not wait for the default one.
+class Stream {
+public:
+    Stream() { APSCOPE_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+    ~Stream() { cudaStreamDestroy(stream_); }
+    operator cudaStream_t() const { return stream_; }
+
+private:
+    cudaStream_t stream_ = nullptr;
+};
+
 class StreamEvent {
 public:
     StreamEvent() { APSCOPE_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
@@ -62,17 +75,11 @@ struct Streams {
     static constexpr std::size_t staged_bytes = std::size_t{1} << 21, staged_count = 4;
 
     Streams() {
-        APSCOPE_CUDA(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking));
-        APSCOPE_CUDA(cudaStreamCreateWithFlags(&copies, cudaStreamNonBlocking));
         for (std::size_t k = 0; k < staged_count; ++k)
             staged.push_back(std::make_unique<PinnedMemory>(staged_bytes));
     }
     Streams(const Streams&) = delete;
     Streams& operator=(const Streams&) = delete;
-    ~Streams() {
-        cudaStreamDestroy(copies);
-        cudaStreamDestroy(work);
-    }
 
     // Copies through the staging buffers in turn, so the caller may change `from` afterwards.
     void copy(const void* from, std::size_t bytes, void* to) {
@@ -100,7 +107,7 @@ struct Streams {
         return found;
     }
 
-    cudaStream_t work = nullptr, copies = nullptr;
+    Stream work, copies;
     StreamEvent worked, copied;
     std::vector<std::unique_ptr<PinnedMemory>> staged, idle;
     std::size_t next = 0;
