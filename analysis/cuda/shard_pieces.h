@@ -9,6 +9,7 @@
 
 namespace apscope::detail {
 
+// The part of a shard that lies in one piece.
 struct ShardPiece {
     std::uint64_t shard, first, count;  // `first`: the index in the piece of the first element
     std::uint64_t in_shard;             // the index in the shard of the first element

@@ -22,6 +22,11 @@ def to_cpu(x: torch.Tensor, what: str) -> torch.Tensor:
     return x.cpu()
 
 
+def to_supported(x: torch.Tensor, what: str) -> torch.Tensor:
+    """The tensor itself where the package computes, else a copy on the CPU as `to_cpu` gives it."""
+    return x if is_supported(x) else to_cpu(x, what)
+
+
 def stream_of(x: torch.Tensor) -> Any:
     """The stream on which a GPU's tensor is computed now; None on the CPU."""
     return torch.cuda.current_stream(x.device) if x.device.type == "cuda" else None

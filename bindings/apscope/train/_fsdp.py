@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from .._traces.roles import plain_name
-from ..torch._devices import is_supported, stream_of, take_over, to_cpu
+from ..torch._devices import stream_of, take_over, to_supported
 from ._exchanger import fsdp_factors
 from ._gathering import gathered
 from ._hook import ExchangeState
@@ -133,9 +133,7 @@ class _Group:
         after = self._sharded.factor_after(workers, dtype, op)
         parts = gathered(input_tensor, group, self._sharded.step)
         # By sender, by receiver, element of a shard.
-        stacked = torch.stack(parts).float()
-        if not is_supported(stacked):
-            stacked = to_cpu(stacked, "the exchange of gradients")
+        stacked = to_supported(torch.stack(parts).float(), "the exchange of gradients")
         all_parts = stacked.reshape(workers, workers, -1)
         output_tensor.zero_()
         first = 0

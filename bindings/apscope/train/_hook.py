@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from .._advice.plan import Plan
 from .._schemes.scheme import Scheme, as_scheme
 from .._traces.roles import Roles, plain_name
-from ..torch._devices import is_supported, stream_of, take_over, to_cpu
+from ..torch._devices import stream_of, take_over, to_supported
 from ..torch._states import check_state
 from ._exchanger import STATE, Exchanger
 from ._gathering import gathered
@@ -155,9 +155,7 @@ class ExchangeState:
             # A future without the devices of its value does not order its streams.
             devices = [buffer.device] if buffer.is_cuda else None
             future: torch.futures.Future[Any] = torch.futures.Future(devices=devices)
-            rows = torch.stack(parts).float()
-            if not is_supported(rows):
-                rows = to_cpu(rows, "the exchange of gradients")
+            rows = to_supported(torch.stack(parts).float(), "the exchange of gradients")
             self._waiting.append((bucket, rows, stream_of(rows), future))
             if bucket.is_last():
                 self._exchange()

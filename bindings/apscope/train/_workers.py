@@ -12,7 +12,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from .._arrays.checks import integer
 from .._schemes.scheme import Scheme
 from .._traces.roles import Roles, plain_name
-from ..torch._devices import is_supported, to_cpu
+from ..torch._devices import to_cpu, to_supported
 from ..torch._states import check_model, check_optimizer, check_state, load_optimizer
 from ._exchanger import Exchanger
 from ._quantized.registry import is_quantized
@@ -309,4 +309,4 @@ class Workers:
         rows = stacked.detach().reshape(self._count, -1).float().contiguous()
         if self.node:
             return to_cpu(rows, "CPD's emulated node")
-        return rows if is_supported(rows) else to_cpu(rows, "the exchange of gradients")
+        return to_supported(rows, "the exchange of gradients")

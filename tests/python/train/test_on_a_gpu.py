@@ -213,7 +213,7 @@ def test_weights_kept_in_a_format(update, format, gpu):
             kept.step()
             if step == 2:  # a state from the CPU goes to the parameters' device
                 kept.load_state_dict(values(kept.state_dict()))
-            if step == 3:  # weights that are no values of the format
+            if step == 3:  # weights that the format does not have
                 with torch.no_grad():
                     weights[1].mul_(1.0 + 2.0**-11)
         states.append([list(weights), kept.state_dict()])
