@@ -316,3 +316,15 @@ def seeming_gpu(monkeypatch: Any) -> Any:
     moved.clear()
     with _Factories():
         yield moved
+
+
+def same(a, b):
+    """Whether nests of tensors and numbers are equal, bit by bit."""
+    left, right = (torch.utils._pytree.tree_flatten(values(x)) for x in (a, b))
+    assert left[1] == right[1]
+    for x, y in zip(left[0], right[0], strict=True):
+        if isinstance(x, torch.Tensor):
+            assert x.dtype == y.dtype
+            assert x.contiguous().numpy().tobytes() == y.contiguous().numpy().tobytes()
+        else:
+            assert x == y or (x != x and y != y)

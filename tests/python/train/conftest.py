@@ -16,3 +16,12 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU that only seems to be one; gives the count of what was moved."""
+    from tests.python.on_device import seeming_gpu
+
+    with seeming_gpu(monkeypatch) as moved:
+        yield moved
