@@ -30,8 +30,10 @@
 #include <utility>
 #include <vector>
 
+#include "analysis/cuda/block_row_choice.h"
 #include "analysis/cuda/row_plan.h"
 #include "analysis/cuda/shard_pieces.h"
+#include "emulation/cuda/allreduce/block_phase_step.h"
 #include "emulation/cuda/allreduce/wire_choice.h"
 
 namespace apscope::detail {
@@ -47,8 +49,9 @@ public:
     std::vector<RowTotals> run(std::span<const std::span<const float>> gradients, double divisor,
                                std::span<const double> noise,
                                std::span<const RowTask> tasks) override {
-        const RowPlan plan(tasks, static_cast<int>(gradients.size()), divisor, !noise.empty());
         const std::uint64_t elements = gradients[0].size();
+        const RowPlan plan(tasks, static_cast<int>(gradients.size()), elements, divisor,
+                           !noise.empty());
         std::vector<RowTotals> totals = plan.no_totals(elements);
         if (elements == 0 || tasks.empty()) return totals;
         Queue queue = make_queue_();
@@ -72,9 +75,10 @@ public:
         queue.copy(plan.instructions().data(), plan.instructions().size(),
                    buffers->instructions.get());
         queue.copy(plan.rows().data(), plan.rows().size(), buffers->reduced_rows.get());
+        queue.copy(plan.amax_bits().data(), plan.amax_bits().size(), buffers->amax_bits.get());
         Uploads uploads{queue, plan, gradients, noise, buffers->inputs, blocks * sum_block};
 
-        std::vector<std::vector<WireTask>> encodings;
+        Encodings encodings;
         if (plan.encoded_sums() != 0) {
             uploads.for_pieces(
                 [&](const Piece& piece, const Inputs& inputs) {
@@ -105,6 +109,7 @@ public:
     }
 
 private:
+    using Encodings = std::vector<std::vector<RowPlan::SumEncoding>>;
     using Queue = decltype(std::declval<MakeQueue&>()());
     template <class T>
     using Memory = decltype(std::declval<Queue&>().template allocate<T>(0));
@@ -173,10 +178,14 @@ private:
         Memory<HopInstruction> instructions;
         Memory<ReducedRow> reduced_rows;
         std::array<Inputs, 2> inputs;  // of pieces in turn; the second only if there are several
-        Memory<float> rounded, phase_sums;
+        Memory<float> rounded, phase_sums, factors;
+        Memory<std::uint8_t> codes, scales;
+        Memory<std::uint32_t> amax_bits,  // RowPlan::amax_bits()
+            sum_amax;                     // of the blocks of encoded sums of the item
         Memory<double> reference, sent, results, drawn, errors;
         Memory<HopSlot> slots;
         Memory<LineSums> sums;
+        Memory<BlockUseSums> uses;
         Memory<RatioProduct> ratios;
         Memory<DrawSums> draws;
         Memory<SumExtent> extents;  // of the item
@@ -194,6 +203,11 @@ private:
               inputs{Inputs(queue, size, blocks), Inputs(queue, size, several ? blocks : 0)},
               rounded(queue.template allocate<float>(blocks * size.row_floats)),
               phase_sums(queue.template allocate<float>(blocks * size.phase_sums)),
+              factors(queue.template allocate<float>(blocks * size.scales)),
+              codes(queue.template allocate<std::uint8_t>(blocks * size.codes)),
+              scales(queue.template allocate<std::uint8_t>(blocks * size.scales)),
+              amax_bits(queue.template allocate<std::uint32_t>(plan.amax_bits().size())),
+              sum_amax(queue.template allocate<std::uint32_t>(plan.sum_blocks())),
               reference(queue.template allocate<double>(blocks * sum_block)),
               sent(queue.template allocate<double>(blocks * size.sent)),
               results(queue.template allocate<double>(blocks * size.results)),
@@ -201,6 +215,7 @@ private:
               errors(queue.template allocate<double>(blocks * size.errors)),
               slots(queue.template allocate<HopSlot>(blocks * size.slots)),
               sums(queue.template allocate<LineSums>(blocks * size.sums)),
+              uses(queue.template allocate<BlockUseSums>(blocks * size.uses)),
               ratios(queue.template allocate<RatioProduct>(blocks * size.ratios)),
               draws(queue.template allocate<DrawSums>(blocks * size.draws)),
               extents(queue.template allocate<SumExtent>(plan.encoded_sums() * of_sum)) {}
@@ -212,17 +227,19 @@ private:
         using Landing =
             decltype(std::declval<Queue&>().read(std::declval<const T*>(), std::uint64_t{}));
         Landing<LineSums> rows;
+        Landing<BlockUseSums> uses;
         Landing<RatioProduct> ratios;
         Landing<DrawSums> draws;
         std::uint64_t blocks;
 
         Results(Queue& queue, const Buffers& b, const RowPlan& plan, const Piece& piece)
             : rows(queue.read(b.sums.get(), plan.sizes().sums * piece.blocks())),
+              uses(queue.read(b.uses.get(), plan.sizes().uses * piece.blocks())),
               ratios(queue.read(b.ratios.get(), plan.sizes().ratios * piece.blocks())),
               draws(queue.read(b.draws.get(), plan.sizes().draws * piece.blocks())),
               blocks(piece.blocks()) {}
         void add_to(std::vector<RowTotals>& totals, const RowPlan& plan) const {
-            plan.add({rows.get(), ratios.get(), draws.get()}, blocks, totals);
+            plan.add({rows.get(), uses.get(), ratios.get(), draws.get()}, blocks, totals);
         }
     };
 
@@ -242,8 +259,7 @@ private:
               intended(p.intended(t)), piece(of) {}
 
         // encodings: those of the encoded sums (RowPlan::encodings()).
-        void compare(const ShardPieces& parts,
-                     const std::vector<std::vector<WireTask>>& encodings) {
+        void compare(const ShardPieces& parts, const Encodings& encodings) {
             LineSums* const sums = b.sums.get() + task.first_sum * piece.blocks();
             round(intended.keys[0], sums);
             double *const s = b.sent.get(), *const y = b.results.get();
@@ -252,9 +268,15 @@ private:
             // In two phases, the exact sum is the result of the first row.
             const SentSums sent{intended.phases ? y : s, s + n, s + 2 * n,
                                 moments ? s + 3 * n : nullptr, moments ? s + 4 * n : nullptr};
-            for (const RowPlan::Messages& m : task.messages)
-                queue.launch(SentStep{inputs.rows.get(), b.rounded.get(), piece, plan.workers(),
-                                      m.workers, m.cast, plan.divisor(), sent});
+            const auto add_sent = [&](WorkerRange workers, const auto& messages) {
+                queue.launch(SentStep<std::decay_t<decltype(messages)>>{
+                    inputs.rows.get(), piece, plan.workers(), workers, messages, plan.divisor(),
+                    sent});
+            };
+            if (intended.blocks) add_sent({0, plan.workers()}, block_messages());
+            else
+                for (const RowPlan::Messages& m : task.messages)
+                    add_sent(m.workers, FloatMessages{b.rounded.get(), n, m.cast});
             const std::uint64_t rows = task.row_count;
             const std::uint64_t closed = task.closed_forms;
             const ReducedResults results{y, closed != 0 ? y + rows * n : nullptr,
@@ -284,9 +306,14 @@ private:
             round(intended.keys[0], nullptr);
             sum_messages();
             SumExtent* const extents = b.extents.get() + *task.encoded_sum * parts.extents();
-            for (const ShardPiece& part : parts.of(piece.first))
+            for (const ShardPiece& part : parts.of(piece.first)) {
                 queue.launch(SumExtentStep{b.phase_sums.get() + part.first, part.count,
                                            extents + part.first_extent});
+                if (const auto& blocks = intended.phases->blocks)
+                    queue.launch(BlockAmaxStep{
+                        shard_sum(part), make_block_scaling(blocks->format),
+                        static_cast<std::uint64_t>(blocks->format.block_size), sum_amax(part)});
+            }
         }
 
     private:
@@ -299,6 +326,7 @@ private:
 
         // Rounds the values of every worker; `sums` receives the lines of the messages, or is null.
         void round(PhiloxKey key, LineSums* sums) {
+            if (intended.blocks) return round_blocks(key, sums);
             for (const RowPlan::Messages& m : task.messages) {
                 with_rounding_of(*m.wire, [&](const auto& rounding) {
                     using Rounding = std::decay_t<decltype(rounding)>;
@@ -316,6 +344,47 @@ private:
             }
         }
 
+        // The same for messages in blocks. Workers whose blocks have neither random words nor a
+        // tensor scale are the rows of one array.
+        void round_blocks(PhiloxKey key, LineSums* sums) {
+            const BlockFormat& format = intended.blocks->format;
+            const Projection& projection = intended.blocks->projection;
+            const std::uint64_t n = piece.count, all = static_cast<std::uint64_t>(plan.workers());
+            const bool apart = is_stochastic(projection.rounding) || format.tensor_scale;
+            const BlockShape shape{apart ? 1 : all, n, 1};
+            const BlockMessages messages = block_messages();
+            for (std::uint64_t w = 0; w < all; w += shape.outer) {
+                with_encode_blocks(inputs.rows.get() + w * n, b.rounded.get() + w * n,
+                                   sums != nullptr ? b.codes.get() + w * n : nullptr,
+                                   sums != nullptr ? b.scales.get() + w * messages.blocks : nullptr,
+                                   shape, format, projection,
+                                   {words_of(key, w, projection), piece.first},
+                                   messages.amax_bits + (format.tensor_scale ? w : 0),
+                                   [&](const auto& step) { queue.launch(step); });
+            }
+            if (sums == nullptr) return;
+            queue.launch(BlockUseStep{inputs.rows.get(), piece, plan.workers(), messages,
+                                      b.uses.get() + task.first_use * piece.blocks()});
+            queue.launch(BlockWireStep{
+                {sums}, inputs.rows.get(), piece, plan.workers(), messages, intended.wire_draws});
+        }
+        BlockMessages block_messages() const {
+            return make_block_messages(*intended.blocks, piece.count, b.rounded.get(),
+                                       b.codes.get(), b.scales.get(), b.factors.get(),
+                                       b.amax_bits.get() + task.first_amax);
+        }
+        // The random words of a worker's messages.
+        static RandomStream words_of(PhiloxKey key, std::uint64_t worker, const Projection& p) {
+            return {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0),
+                    p.random_bits};
+        }
+        ShardSum shard_sum(const ShardPiece& part) const {
+            return {b.phase_sums.get() + part.first, part.count, part.in_shard};
+        }
+        std::uint32_t* sum_amax(const ShardPiece& part) const {
+            return b.sum_amax.get() + task.first_sum_block + part.shard * task.blocks_of_shard;
+        }
+
         // Adds the rounded values in fp32.
         void sum_messages() {
             for (const RowPlan::Messages& m : task.messages)
@@ -324,8 +393,7 @@ private:
         }
 
         // The sums of two phases, encoded by the owners of the shards if they are encoded.
-        void encode_sums(const ShardPieces& parts,
-                         const std::vector<std::vector<WireTask>>& encodings, double* out) {
+        void encode_sums(const ShardPieces& parts, const Encodings& encodings, double* out) {
             sum_messages();
             const float* const sums = b.phase_sums.get();
             if (!task.encoded_sum) {
@@ -334,11 +402,22 @@ private:
                 return;
             }
             for (const ShardPiece& part : parts.of(piece.first)) {
-                const WireTask& wire = encodings[*task.encoded_sum][part.shard];
+                const RowPlan::SumEncoding& encoding = encodings[*task.encoded_sum][part.shard];
+                const std::uint64_t owner = static_cast<std::uint64_t>(plan.workers()) + part.shard;
+                if (const auto& blocks = intended.phases->blocks) {
+                    const BlockScaling scaling = make_block_scaling(blocks->format);
+                    const std::uint32_t amax = bits_cast<std::uint32_t>(encoding.largest);
+                    queue.launch(SumBlocksStep{
+                        shard_sum(part),
+                        make_block_rounding(blocks->format, blocks->projection,
+                                            words_of(intended.keys[0], owner, blocks->projection)),
+                        tensor_scale(scaling, &amax), sum_amax(part), plan.divisor(),
+                        out + part.first});
+                    continue;
+                }
+                const WireTask& wire = *encoding.wire;
                 with_rounding_of(wire, [&](auto rounding) {
-                    set_worker(rounding, intended.keys[0],
-                               static_cast<std::uint64_t>(plan.workers()) + part.shard,
-                               wire.scale.cast.random_bits);
+                    set_worker(rounding, intended.keys[0], owner, wire.scale.cast.random_bits);
                     queue.launch(SumEncodingStep<decltype(rounding), double>{
                         sums + part.first, part.count, part.in_shard, rounding, wire_cast(wire),
                         plan.divisor(), out + part.first});

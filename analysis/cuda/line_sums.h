@@ -20,11 +20,31 @@ struct LineSums {
     }
 };
 
+// The message of one element: its decoded value, the number of the format that was sent, and the
+// factor by which the element was multiplied before it was rounded to this number.
+struct SentValue {
+    double value, code, factor;
+
+    // `limits`: the limits of the format.
+    APSCOPE_HD SentError error(double x, const FloatScale& limits) const {
+        return sent_error(x, value,
+                          is_saturated(absolute(x * factor), absolute(code), limits.largest));
+    }
+};
+
 // The sums of one lane.
 struct RowLane {
     ErrorLane pairs;
     MomentLane moments;
     double split[ErrorSplit::part_count] = {};
+
+    // Adds an element x and its message.
+    APSCOPE_HD void add_sent(double x, const SentValue& sent, FloatScale limits) {
+        limits.scale = sent.factor;
+        pairs.add_limits(x, sent.code, limits);
+        pairs.add_pair(x, sent.value, limits);
+        update_sent_split(sent.error(x, limits), [&](int k) -> double& { return split[k]; });
+    }
 
     APSCOPE_HD LineSums sums() const {
         LineSums s{totals_of(pairs, moments), {}};

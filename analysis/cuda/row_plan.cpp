@@ -45,19 +45,44 @@ void add_block(ErrorStatistics& s, const LineSums& block) {
     for (std::size_t k = 0; k < s.split.sums.size(); ++k) s.split.sums[k] += block.split[k];
 }
 
+BlockUse use_of(const BlockUseSums& sums) {
+    BlockUse use;
+    use.blocks = sums.blocks;
+    use.saturated = sums.saturated;
+    use.range_sum = sums.range_sum;
+    use.range_max = sums.range_max;
+    use.scale_min = sums.scale_min;
+    use.scale_max = sums.scale_max;
+    return use;
+}
+
 }  // namespace
 
-RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bool has_noise)
+RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elements,
+                 double divisor, bool has_noise)
     : tasks_(tasks), workers_(workers), divisor_(divisor), has_noise_(has_noise) {
     Programs programs(workers, instructions_);
     const auto w = static_cast<std::uint64_t>(workers);
     sizes_.row_floats = w * sum_block;
     if (has_noise) sizes_.noise = noise_blocks_a_sum;
     for (const RowTask& task : tasks) {
-        Task plan{{}, task.wires[0].scale, rows_.size()};
-        plan.scale.units = divisor;
-        const int sharing = workers / static_cast<int>(task.wires.size());
+        Task plan{{}, {}, rows_.size()};
+        if (task.blocks) {  // their results have no errors in units in the last place
+            const auto size = static_cast<std::uint64_t>(task.blocks->format.block_size);
+            plan.messages.push_back({{0, workers}, {}, nullptr});
+            plan.first_amax = amax_bits_.size();
+            for (const float amax : task.blocks->amax)
+                amax_bits_.push_back(bits_cast<std::uint32_t>(amax));
+            plan.first_use = sizes_.uses;
+            sizes_.uses += w;
+            sizes_.codes = w * sum_block;
+            sizes_.scales = std::max(sizes_.scales, w * (sum_block / size));
+        } else {
+            plan.scale = task.wires[0].scale;
+            plan.scale.units = divisor;
+        }
         for (const WireTask& wire : task.wires) {
+            const int sharing = workers / static_cast<int>(task.wires.size());
             const int first = plan.messages.empty() ? 0 : plan.messages.back().workers.last;
             if (first != 0 && plan.messages.back().wire->scale.scale == wire.scale.scale)
                 plan.messages.back().workers.last += sharing;
@@ -65,7 +90,14 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bo
         }
         if (task.phases) {  // its rows have no errors in units in the last place
             sizes_.phase_sums = sum_block;
-            if (task.phases->encoding) plan.encoded_sum = encoded_sums_++;
+            if (task.phases->encodes()) plan.encoded_sum = encoded_sums_++;
+            if (task.phases->blocks) {
+                const auto size =
+                    static_cast<std::uint64_t>(task.phases->blocks->format.block_size);
+                plan.first_sum_block = sum_blocks_;
+                plan.blocks_of_shard = ((elements + w - 1) / w + size - 1) / size;
+                sum_blocks_ += w * plan.blocks_of_shard;
+            }
         }
         std::vector<ReducedRow> sampled;
         int slots = 0;
@@ -113,20 +145,21 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bo
 std::uint64_t RowPlan::bytes() const {
     const Sizes& s = sizes_;
     const std::uint64_t doubles = sum_block + s.sent + s.results + s.drawn + 2 * s.noise + s.errors;
-    return (3 * s.row_floats + s.phase_sums) * sizeof(float) + doubles * sizeof(double) +
-           s.slots * sizeof(HopSlot) + encoded_sums_ * sizeof(SumExtent) +
-           s.sums * sizeof(LineSums) + s.ratios * sizeof(RatioProduct) + s.draws * sizeof(DrawSums);
+    return (3 * s.row_floats + s.phase_sums + s.scales) * sizeof(float) + s.codes + s.scales +
+           doubles * sizeof(double) + s.uses * sizeof(BlockUseSums) + s.slots * sizeof(HopSlot) +
+           encoded_sums_ * sizeof(SumExtent) + s.sums * sizeof(LineSums) +
+           s.ratios * sizeof(RatioProduct) + s.draws * sizeof(DrawSums);
 }
 
-std::vector<std::vector<WireTask>> RowPlan::encodings(std::span<const SumExtent> extents,
-                                                      const ShardPieces& parts) const {
+std::vector<std::vector<RowPlan::SumEncoding>> RowPlan::encodings(
+    std::span<const SumExtent> extents, const ShardPieces& parts) const {
     struct Sum {
         float largest = 0.0f;
         std::uint64_t nonfinite = 0, elements = 0;
     };
-    std::vector<std::vector<WireTask>> all;
+    std::vector<std::vector<SumEncoding>> all;
     for (const RowTask& task : tasks_) {
-        if (!task.phases || !task.phases->encoding) continue;
+        if (!task.phases || !task.phases->encodes()) continue;
         std::vector<Sum> sums(static_cast<std::size_t>(workers_));
         for (const std::vector<ShardPiece>& piece : parts.pieces()) {
             for (const ShardPiece& part : piece) {
@@ -139,9 +172,12 @@ std::vector<std::vector<WireTask>> RowPlan::encodings(std::span<const SumExtent>
             }
         }
         extents = extents.subspan(parts.extents());
-        std::vector<WireTask>& of_task = all.emplace_back();
-        for (const Sum& sum : sums)
-            of_task.push_back(task.phases->encoding(sum.largest, sum.nonfinite, sum.elements));
+        std::vector<SumEncoding>& of_task = all.emplace_back();
+        for (const Sum& sum : sums) {
+            SumEncoding& encoding = of_task.emplace_back(SumEncoding{{}, sum.largest});
+            if (task.phases->encoding)
+                encoding.wire = task.phases->encoding(sum.largest, sum.nonfinite, sum.elements);
+        }
     }
     return all;
 }
@@ -150,6 +186,7 @@ std::vector<RowTotals> RowPlan::no_totals(std::uint64_t elements) const {
     std::vector<RowTotals> totals(tasks_.size());
     for (std::size_t t = 0; t < totals.size(); ++t) {
         totals[t].wire.resize(static_cast<std::size_t>(workers_));
+        if (tasks_[t].blocks) totals[t].blocks.resize(totals[t].wire.size());
         totals[t].reduced.resize(tasks_[t].reduced.size());
         for (ErrorStatistics& s : totals[t].wire) s.count = elements;
         for (std::size_t r = 0; r < totals[t].reduced.size(); ++r) {
@@ -170,11 +207,13 @@ void RowPlan::add(const PieceSums& sums, std::uint64_t blocks,
         const Task& plan = plans_[t];
         const LineSums *sent = sums.rows.data() + plan.first_sum * blocks,
                        *results = sent + w * blocks;
+        const BlockUseSums* uses = sums.uses.data() + plan.first_use * blocks;
         const RatioProduct* ratios = sums.ratios.data() + plan.first_ratio * blocks;
         const DrawSums* draws = sums.draws.data() + plan.first_draw * blocks;
         for (std::uint64_t b = 0; b < blocks; ++b) {
             for (std::uint64_t worker = 0; worker < w; ++worker)
                 add_block(totals[t].wire[worker], *sent++);
+            for (BlockUse& of_worker : totals[t].blocks) of_worker.merge(use_of(*uses++));
             for (RowTotals::Reduced& row : totals[t].reduced) {
                 add_block(row.statistics, *results++);
                 if (has_noise_) row.statistics.over_noise.add(*ratios++);

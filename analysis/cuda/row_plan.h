@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "analysis/cuda/block_row_step.h"
 #include "analysis/cuda/draw_step.h"
 #include "analysis/cuda/noise_step.h"
 #include "analysis/cuda/reduced_step.h"
@@ -21,6 +22,7 @@ namespace apscope::detail {
 // the lines of its messages, one row per worker, then those of its reduced rows.
 struct PieceSums {
     std::span<const LineSums> rows;
+    std::span<const BlockUseSums> uses;    // of messages in blocks, one row per worker
     std::span<const RatioProduct> ratios;  // of reduced rows; empty if the noise is not known
     std::span<const DrawSums> draws;       // of sampled rows
 };
@@ -31,9 +33,11 @@ inline WireCast wire_cast(const WireTask& wire) {
 
 class RowPlan {
 public:
-    RowPlan(std::span<const RowTask> tasks, int workers, double divisor, bool has_noise);
+    RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elements, double divisor,
+            bool has_noise);
 
-    // Neighbouring workers that share a scale.
+    // Neighbouring workers that share a scale. `wire` is null for messages in blocks, whose values
+    // are stored as they are.
     struct Messages {
         WorkerRange workers;
         WireCast cast;
@@ -49,38 +53,52 @@ public:
         std::uint64_t draws = 0;  // number of draws that are compared; 0 without sampled rows
         std::uint64_t closed_forms = 0;  // number of reduced rows whose moments have one
         // The task's first entries in the arrays of PieceSums, in entries per block.
-        std::uint64_t first_sum = 0, first_ratio = 0, first_draw = 0;
-        // In two phases whose sums are encoded: the task's number among those tasks.
+        std::uint64_t first_sum = 0, first_use = 0, first_ratio = 0, first_draw = 0;
+        std::uint64_t first_amax = 0;  // the task's first entry in amax_bits()
+        // In two phases whose sums are encoded: the task's number among those tasks, and if they
+        // are encoded in blocks, its first entry in the array of their amax, and the entries of a
+        // shard.
         std::optional<std::uint64_t> encoded_sum = {};
+        std::uint64_t first_sum_block = 0, blocks_of_shard = 0;
     };
     const std::vector<Task>& tasks() const { return plans_; }
     const std::vector<ReducedRow>& rows() const { return rows_; }
     const std::vector<HopInstruction>& instructions() const { return instructions_; }
     const RowTask& intended(std::size_t task) const { return tasks_[task]; }
     int workers() const { return workers_; }
-    // The number of tasks in two phases whose sums are encoded.
+    // The number of tasks in two phases whose sums are encoded, and of blocks of all these sums.
     std::uint64_t encoded_sums() const { return encoded_sums_; }
+    std::uint64_t sum_blocks() const { return sum_blocks_; }
+    // The bits of the amax from which tensor scales follow, one per worker of a task that has them.
+    const std::vector<std::uint32_t>& amax_bits() const { return amax_bits_; }
     double divisor() const { return divisor_; }
     bool has_noise() const { return has_noise_; }
 
     // The numbers that are stored per block of elements: of PieceSums for all tasks together, of
     // the others for the task with the largest need.
     struct Sizes {
-        std::uint64_t sums = 0, ratios = 0, draws = 0,  // of PieceSums
-            row_floats = 0,                             // the workers' values
-            sent = 3 * sum_block,                       // SentSums
-            results = 0,                                // ReducedResults
-            drawn = 0,                                  // the results of draws, and their spread
-            noise = 0, errors = 0,                      // noise blocks, and errors of reduced rows
-            phase_sums = 0,                             // fp32 sums of two phases
+        std::uint64_t sums = 0, uses = 0, ratios = 0, draws = 0,  // of PieceSums
+            row_floats = 0,                                       // the workers' values
+            codes = 0, scales = 0,                                // of messages in blocks
+            sent = 3 * sum_block,                                 // SentSums
+            results = 0,                                          // ReducedResults
+            drawn = 0,              // the results of draws, and their spread
+            noise = 0, errors = 0,  // noise blocks, and errors of reduced rows
+            phase_sums = 0,         // fp32 sums of two phases
             slots = 0;
     };
     const Sizes& sizes() const { return sizes_; }
     std::uint64_t bytes() const;  // per block
+    // How the sum of a shard is encoded: by a scale, or in blocks whose tensor scale follows from
+    // its largest finite magnitude.
+    struct SumEncoding {
+        std::optional<WireTask> wire;
+        float largest;
+    };
     // For every task in two phases whose sums are encoded, the encodings of its shards' sums, from
     // the extents of one task after another.
-    std::vector<std::vector<WireTask>> encodings(std::span<const SumExtent> extents,
-                                                 const ShardPieces& parts) const;
+    std::vector<std::vector<SumEncoding>> encodings(std::span<const SumExtent> extents,
+                                                    const ShardPieces& parts) const;
 
     // Returns totals of zero, to which add() adds the sums of a piece, block by block.
     std::vector<RowTotals> no_totals(std::uint64_t elements) const;
@@ -91,7 +109,8 @@ private:
     int workers_;
     double divisor_;
     bool has_noise_;
-    std::uint64_t encoded_sums_ = 0;
+    std::uint64_t encoded_sums_ = 0, sum_blocks_ = 0;
+    std::vector<std::uint32_t> amax_bits_;
     std::vector<Task> plans_;
     std::vector<ReducedRow> rows_;
     std::vector<HopInstruction> instructions_;

@@ -16,7 +16,8 @@
 //      ratios       8 noise blocks    their ratios to the noise, multiplied
 //      draws        the messages and hops of K draws, and their statistics (draw_step.h)
 //
-// In place of hops, a reduction in two phases has sums and their encoding
+// Messages in a block format have steps of their own in place of `wire` (block_row_step.h). In
+// place of hops, a reduction in two phases has sums and their encoding
 // (emulation/cuda/allreduce/phase_step.h). If the sums are encoded, a replay runs twice through its
 // item: first for the extents of the sums, then for the rows.
 //
@@ -37,17 +38,30 @@ namespace apscope::detail {
 struct WireCast : WireScale {
     FloatScale scale;
 
-    // The error of x, from the number `rounded` that is stored for x.
-    APSCOPE_HD SentError error(double x, float rounded) const {
-        return sent_error(
-            x, value_of(rounded),
-            is_saturated(absolute(x * scale.scale), absolute(code_of(rounded)), scale.largest));
+    // The message of a value, from the number that is stored for it.
+    APSCOPE_HD SentValue message(float stored) const {
+        return {value_of(stored), code_of(stored), scale.scale};
     }
     // The moments of rounding x, which became y, in units of x.
     APSCOPE_HD RoundingMoments moments(float x, double y) const {
         if (!is_stochastic(scale.cast.rounding)) return {y - widened(x), 0.0, true};
         const RoundingMoments m = moments_by_mode(widened(x) * scale.scale, scale.cast);
         return {decode(0.0 + m.bias), decode(decode(0.0 + m.variance)), m.defined};
+    }
+};
+
+// The messages that WireStep stores.
+struct FloatMessages {
+    const float* rounded;
+    std::uint64_t pitch;  // from one worker's values to the next one's
+    WireCast cast;
+
+    APSCOPE_HD const FloatScale& limits() const { return cast.scale; }
+    APSCOPE_HD SentValue at(std::uint64_t worker, std::uint64_t i) const {
+        return cast.message(rounded[worker * pitch + i]);
+    }
+    APSCOPE_HD RoundingMoments moments(std::uint64_t, std::uint64_t, float x, double y) const {
+        return cast.moments(x, y);
     }
 };
 
@@ -99,12 +113,10 @@ struct WireStep : LineSumsStep {
             round_for_wire(rounding_of_row, cast, value, piece.first + i);
             sent[i] = value[0];
             if (out == nullptr) return;
-            const double x = row[i], y = cast.value_of(sent[i]);
-            lane.pairs.add_limits(x, cast.code_of(sent[i]), cast.scale);
-            lane.pairs.add_pair(x, y, cast.scale);
-            update_sent_split(cast.error(x, sent[i]),
-                              [&](int k) -> double& { return lane.split[k]; });
-            if (moments) lane.moments.add(x, y, cast.moments(row[i], y));
+            const double x = row[i];
+            const SentValue message = cast.message(sent[i]);
+            lane.add_sent(x, message, cast.scale);
+            if (moments) lane.moments.add(x, message.value, cast.moments(row[i], message.value));
         });
         return lane;
     }
@@ -123,12 +135,14 @@ struct SentSums {
     double *exact, *lost, *clipped, *bias, *variance;
 };
 // Continues the sums with those of a range of workers. The range of the last workers divides them.
+// Messages: FloatMessages or BlockMessages.
+template <class Messages>
 struct SentStep {
-    const float *rows, *rounded;
+    const float* rows;
     Piece piece;
     int all_workers;
     WorkerRange workers;
-    WireCast cast;
+    Messages messages;
     double divisor;
     SentSums out;
 
@@ -140,15 +154,16 @@ struct SentStep {
                bias = begun && has_moments ? out.bias[i] : 0.0,
                variance = begun && has_moments ? out.variance[i] : 0.0;
         for (int w = workers.first; w < workers.last; ++w) {
-            const std::uint64_t at = static_cast<std::uint64_t>(w) * piece.count + i;
-            const float x = rows[at], sent = rounded[at];
-            const SentError e = cast.error(x, sent);
-            const double y = cast.value_of(sent);
+            const auto worker = static_cast<std::uint64_t>(w);
+            const float x = rows[worker * piece.count + i];
+            const SentValue sent = messages.at(worker, i);
+            const SentError e = sent.error(x, messages.limits());
+            const double y = sent.value;
             exact = w == 0 ? y : exact + y;
             lost += e.underflow;
             clipped += e.saturation;
             if (!has_moments) continue;
-            const RoundingMoments m = cast.moments(x, y);
+            const RoundingMoments m = messages.moments(worker, i, x, y);
             bias += m.bias;
             variance += m.variance;
         }

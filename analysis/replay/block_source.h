@@ -95,6 +95,8 @@ public:
 
     // The work of this source as a task for a device, or no value if a device cannot do it.
     virtual std::optional<RowTask> task() { return std::nullopt; }
+    // Takes the device's totals of the task that are facts about the wire row.
+    virtual void take(const RowTotals&) {}
 
 protected:
     SourceFacts facts_;

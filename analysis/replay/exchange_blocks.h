@@ -15,9 +15,14 @@
 
 namespace apscope::detail {
 
+// True if a device can compute the rows of this scheme, whose messages are in blocks.
+bool encodes_in_blocks(const SchemeParts& scheme, const ItemContext& item);
+
 class ExchangeBlocks final : public BlockSource {
 public:
-    ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item);
+    // statistics: of every row, only for task().
+    ExchangeBlocks(const SchemeParts& scheme, const ItemContext& item,
+                   std::span<const AgreedStatistics> statistics = {});
 
     // Makes `e` the current exchange and collects facts about the tensor's result rows from it. The
     // rows of `e` begin at element `first` of the tensor, which is the start of a block. Calls must
@@ -37,12 +42,18 @@ public:
     void reduce(std::size_t r, std::size_t first, std::span<double> y, HopMoments* hops) override;
     double max_ulp(std::size_t first, std::span<const double> reference,
                    std::span<const double> y) const override;
+    // For schemes that a device encodes in blocks (encodes_in_blocks()); collects the facts, as
+    // look_at() does.
+    std::optional<RowTask> task() override;
+    void take(const RowTotals& totals) override { blocks_ = totals.blocks; }
 
 private:
+    BlockTask block_task(const BlockEncoding& encoding) const;
     void add_sum_moments(std::size_t first, HopMoments& moments);
 
     const SchemeParts& scheme_;
     ItemContext item_;
+    std::span<const AgreedStatistics> statistics_;
     // Limits of the float encoder's grid; none without a float encoder.
     std::optional<GridLimits> limits_;
     bool known_ = true,       // the moments of all messages so far are known

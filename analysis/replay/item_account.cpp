@@ -267,6 +267,7 @@ void ItemAccount::add_draws(std::size_t first) {
 }
 
 void ItemAccount::take(RowTotals totals) {
+    source_->take(totals);
     sent_ = std::move(totals.wire);
     for (ErrorStatistics& sent : sent_) sent.moments_defined = totals.wire_moments_defined;
     for (std::size_t r = 0; r < reduced_.size(); ++r) {

@@ -22,10 +22,33 @@ struct Run {
     ItemAccount account;
 };
 
-bool is_for_device(const ItemContext& item, const RowDevice* device) {
-    const std::uint64_t values = std::uint64_t{item.elements()} * item.gradients.size();
-    return device != nullptr && values >= device->min_values();
-}
+// The computation of a scheme of Alone on an item.
+struct RunAlone {
+    RunAlone(const Alone& scheme, const ItemContext& item,
+             std::span<const AgreedStatistics> statistics, BlockBuffers& buffers)
+        : account(item, buffers.account, source(scheme, item, statistics, buffers)) {}
+
+    SentItem sent() const { return blocks ? blocks->end({}, false) : phases->sent(); }
+
+private:
+    std::unique_ptr<BlockSource> source(const Alone& of, const ItemContext& item,
+                                        std::span<const AgreedStatistics> statistics,
+                                        BlockBuffers& buffers) {
+        if (encodes_in_blocks(*of.scheme, item)) {
+            auto made = std::make_unique<ExchangeBlocks>(*of.scheme, item, statistics);
+            blocks = made.get();
+            return made;
+        }
+        auto made = std::make_unique<PhaseBlocks>(*of.scheme, of.step, item, statistics, buffers);
+        phases = made.get();
+        return made;
+    }
+    ExchangeBlocks* blocks = nullptr;
+    const PhaseBlocks* phases = nullptr;
+
+public:
+    ItemAccount account;
+};
 
 // Computes on the device the schemes that it supports; returns their accounts.
 std::set<const ItemAccount*> run_on_device(std::span<ItemAccount* const> accounts,
@@ -73,13 +96,18 @@ ItemContext item_of(std::span<const Topology> topologies, bool for_last, ItemCon
 
 }  // namespace
 
+bool is_for_device(const ItemContext& item, const RowDevice* device) {
+    const std::uint64_t values = std::uint64_t{item.elements()} * item.gradients.size();
+    return device != nullptr && values >= device->min_values();
+}
+
 BlockBuffers& Workspace::blocks_of(int workers) {
     if (!blocks) blocks.emplace(workers);
     return *blocks;
 }
 
 std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,
-                                                  std::span<const InPhases> in_phases,
+                                                  std::span<const Alone> alone,
                                                   const ItemContext& item, BlockBuffers& buffers,
                                                   RowDevice* device) {
     std::vector<Run<FloatBlocks>> runs;
@@ -97,21 +125,18 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
                           std::make_unique<FloatBlocks>(s.encoder(), *s.decision, own, buffers));
     }
     const std::vector<AgreedStatistics> statistics =
-        in_phases.empty() ? std::vector<AgreedStatistics>{} : statistics_of_rows(item.gradients);
-    std::vector<std::optional<Run<PhaseBlocks>>> phase_runs(in_phases.size());
-    const auto begin_phases = [&](std::size_t p) {
-        const ItemContext own = item_of({}, in_phases[p].for_last, item);
-        phase_runs[p].emplace(own, buffers,
-                              std::make_unique<PhaseBlocks>(*in_phases[p].scheme, in_phases[p].step,
-                                                            own, statistics, buffers));
-        return &phase_runs[p]->account;
+        alone.empty() ? std::vector<AgreedStatistics>{} : statistics_of_rows(item.gradients);
+    std::vector<std::optional<RunAlone>> alone_runs(alone.size());
+    const auto begin_alone = [&](std::size_t i) {
+        const ItemContext own = item_of({}, alone[i].for_last, item);
+        return &alone_runs[i].emplace(alone[i], own, statistics, buffers).account;
     };
     std::vector<ItemAccount*> accounts;
     for (auto& run : runs) accounts.push_back(&run.account);
     std::set<const ItemAccount*> done;
     if (is_for_device(item, device)) {
         std::vector<ItemAccount*> all = accounts;
-        for (std::size_t p = 0; p < in_phases.size(); ++p) all.push_back(begin_phases(p));
+        for (std::size_t i = 0; i < alone.size(); ++i) all.push_back(begin_alone(i));
         done = run_on_device(all, item, *device);
     }
     std::erase_if(accounts, [&](const ItemAccount* account) { return done.contains(account); });
@@ -122,11 +147,11 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
         rows.push_back(run.account.rows(run.blocks.sent(*schemes[s].scheme, *schemes[s].decision)));
     }
     // Each reduction in two phases stores sums of shards, so on the CPU one runs after another.
-    for (std::size_t p = 0; p < in_phases.size(); ++p) {
-        ItemAccount* const account = phase_runs[p] ? &phase_runs[p]->account : begin_phases(p);
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+        ItemAccount* const account = alone_runs[i] ? &alone_runs[i]->account : begin_alone(i);
         if (!done.contains(account)) run_here({&account, 1}, item);
-        rows.push_back(account->rows(phase_runs[p]->blocks.sent()));
-        phase_runs[p].reset();
+        rows.push_back(account->rows(alone_runs[i]->sent()));
+        alone_runs[i].reset();
     }
     return rows;
 }

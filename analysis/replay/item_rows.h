@@ -1,11 +1,13 @@
 // The result rows of one item, a (step, tensor) pair: in one pass over the gradients for all
-// schemes that scale and round, and in one for each of their reductions in two phases.
+// schemes that scale and round, and in one for each of their reductions in two phases; on a device
+// in one for all of them and for schemes in blocks.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "analysis/replay/exchange_blocks.h"
 #include "analysis/replay/float_blocks.h"
 #include "analysis/replay/phase_blocks.h"
 #include "emulation/machine/buffers.h"
@@ -32,18 +34,23 @@ struct Streamed {
     const FloatEncoder& encoder() const { return scheme->encoding.float_encoder.value(); }
 };
 
-// A reduction in two phases, at the item's step; only if supports_phases() is true.
-struct InPhases {
+// A scheme whose rows do not depend on other tensors and steps, at the item's step: a reduction in
+// two phases for which supports_phases() is true, or a scheme for which encodes_in_blocks() is, if
+// the item is for the device.
+struct Alone {
     const SchemeParts* scheme;
     TrainingStep step;
-    bool for_last = false;  // as in Streamed, for the reduction's own row
+    bool for_last = false;  // as in Streamed, for the scheme's own row
 };
 
+// True if the device computes the schemes of this item that it supports; `device` may be null.
+bool is_for_device(const ItemContext& item, const RowDevice* device);
+
 // Works block by block, or on the device for the schemes that it supports. The rows are in the
-// order of the schemes, those in phases last. Streaming schemes that send and add the same codes
-// are computed once.
+// order of the schemes, the streaming ones first. Streaming schemes that send and add the same
+// codes are computed once.
 std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> schemes,
-                                                  std::span<const InPhases> in_phases,
+                                                  std::span<const Alone> alone,
                                                   const ItemContext& item, BlockBuffers& buffers,
                                                   RowDevice* device = nullptr);
 

@@ -106,7 +106,7 @@ private:
     Made do_item(const WorkItem& item, Workspace& workspace);
     std::vector<ResultRow> stream(std::size_t t, std::size_t k, const ItemContext& item,
                                   const std::vector<std::size_t>& streaming,
-                                  const std::vector<std::size_t>& in_phases, Workspace& workspace);
+                                  const std::vector<std::size_t>& alone, Workspace& workspace);
     TrainingStep training_step(std::size_t t, std::size_t k, const ItemContext& item) const;
     std::vector<ResultRow> unstreamed(std::size_t t, std::size_t k, const ItemContext& item,
                                       const ResolvedScheme& resolved, State& state,
@@ -164,11 +164,10 @@ TrainingStep Replay::training_step(std::size_t t, std::size_t k, const ItemConte
     return step;
 }
 
-// The rows of all schemes that stream and of their two phases (item_rows.h).
+// The rows of all schemes that stream and of those alone (item_rows.h).
 std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemContext& item,
                                       const std::vector<std::size_t>& streaming,
-                                      const std::vector<std::size_t>& in_phases,
-                                      Workspace& workspace) {
+                                      const std::vector<std::size_t>& alone, Workspace& workspace) {
     std::vector<Streamed> schemes;
     for (const std::size_t s : streaming) {
         const std::size_t paths = decisions_[s].size();
@@ -180,11 +179,11 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
                                topologies, paths > 1});
         }
     }
-    std::vector<InPhases> phases;
-    for (const std::size_t s : in_phases)
-        phases.push_back({&schemes_[s].parts(), training_step(t, k, item), schemes_[s].composed});
+    std::vector<Alone> others;
+    for (const std::size_t s : alone)
+        others.push_back({&schemes_[s].parts(), training_step(t, k, item), schemes_[s].composed});
     std::vector<std::vector<ResultRow>> made = streamed_rows(
-        schemes, phases, item, workspace.blocks_of(options_.workers), options_.device);
+        schemes, others, item, workspace.blocks_of(options_.workers), options_.device);
     std::vector<ResultRow> rows;
     auto next = made.begin();
     for (const std::size_t s : streaming) {
@@ -197,7 +196,7 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
         name(of_scheme, t, k, schemes_[s]);
         std::move(of_scheme.begin(), of_scheme.end(), std::back_inserter(rows));
     }
-    for (const std::size_t s : in_phases) {
+    for (const std::size_t s : alone) {
         name(*next, t, k, schemes_[s]);
         std::move(next->begin(), next->end(), std::back_inserter(rows));
         ++next;
@@ -279,17 +278,19 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
             noise = batch_noise(read.rows, manifest_.reduction == "mean");
         ItemContext context = this->context(t, k, read, noise);
         if (options_.persistence && !item.step) context.windows = &windows;
-        std::vector<std::size_t> streaming, in_phases, others;
+        const bool on_device = is_for_device(context, options_.device);
+        std::vector<std::size_t> streaming, alone, others;
         for (std::size_t s = 0; s < schemes_.size(); ++s) {
             const ResolvedScheme& resolved = schemes_[s];
             if (!work_.includes(item, resolved, t)) continue;
             const SchemeParts& parts = resolved.parts();
-            const bool phases = supports_phases(parts, context);
-            (resolved.streams() ? streaming : phases ? in_phases : others).push_back(s);
+            const bool is_alone =
+                supports_phases(parts, context) || (on_device && encodes_in_blocks(parts, context));
+            (resolved.streams() ? streaming : is_alone ? alone : others).push_back(s);
         }
         // Two-phase reductions come after the schemes' own rows, as in a table of results.
-        if (!streaming.empty() || !in_phases.empty())
-            add(stream(t, k, context, streaming, in_phases, workspace));
+        if (!streaming.empty() || !alone.empty())
+            add(stream(t, k, context, streaming, alone, workspace));
         for (const std::size_t s : others) {
             State none;
             add(unstreamed(t, k, context, schemes_[s],

@@ -1,7 +1,8 @@
-// The tasks that replay() gives to a device, namely float schemes on the gradients of one item, and
-// the device's results, the sums from which result rows are computed. FloatBlocks (float_blocks.h)
-// and PhaseBlocks (phase_blocks.h) make the tasks, and ItemAccount (item_account.h) takes the
-// totals; without a device they compute the same bits, block by block.
+// The tasks that replay() gives to a device, namely schemes that round the gradients of one item to
+// a float or block format, and the device's results, the sums from which result rows are computed.
+// FloatBlocks (float_blocks.h), PhaseBlocks (phase_blocks.h) and ExchangeBlocks (exchange_blocks.h)
+// make the tasks, and ItemAccount (item_account.h) takes the totals; without a device they compute
+// the same bits, block by block.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +13,15 @@
 #include <vector>
 
 #include "analysis/statistics/error_statistics.h"
+#include "core/fixed_shape_sum.h"
 #include "core/float_format.h"
 #include "core/philox.h"
 #include "core/projection.h"
 #include "emulation/allreduce/reduce.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/arithmetic/rounding_steps.h"
+#include "emulation/schemes/block_encoding.h"
+#include "emulation/schemes/codecs/block_use.h"
 
 namespace apscope::detail {
 
@@ -31,18 +35,36 @@ struct WireTask {
     double inverse = 1.0;  // 1 / scale for a power of two; 0 for other scales
 };
 
+// True if every block of the fixed-shape sums consists of whole blocks of the format.
+inline bool has_whole_blocks(const BlockFormat& format) {
+    return sum_block % static_cast<std::size_t>(format.block_size) == 0;
+}
+// Rounding to a block format; only if has_whole_blocks() is true.
+struct BlockTask {
+    BlockFormat format;
+    Projection projection;
+    // The largest finite magnitude from which the tensor scale of each worker's message follows;
+    // empty if the format has no tensor scale.
+    std::vector<float> amax = {};
+};
+
 // A reduction in two phases (emulation/schemes/two_phase.h): the owner of a shard adds the messages
 // in fp32, in rank order, and encodes the sum.
 struct PhaseTask {
     // The encoding of a shard's sum, from the sum's largest finite magnitude, the number of its
-    // elements that are not finite, and its length. Null if the sums are not encoded.
+    // elements that are not finite, and its length. Null if the sums are not encoded so.
     std::function<WireTask(float, std::uint64_t, std::size_t)> encoding;
+    // The sums are rounded to this format, and `amax` is empty, because it is that of a sum.
+    std::optional<BlockTask> blocks = {};
+
+    bool encodes() const { return encoding || blocks; }
 };
 
 // One scheme whose messages are rounded to a format.
 struct RowTask {
-    std::vector<WireTask> wires;  // one for all workers, or one for each
-    bool wire_draws = false;      // wire rows have moments
+    std::vector<WireTask> wires;  // one for all workers, or one for each; empty with `blocks`
+    std::optional<BlockTask> blocks = {};
+    bool wire_draws = false;  // wire rows have moments
     // Set for a reduction in two phases, which has two reduced rows, the exact one and its own, and
     // none of the parts from `step` to `wants_moments`.
     std::optional<PhaseTask> phases;
@@ -65,6 +87,7 @@ struct RowTask {
 
 struct RowTotals {
     std::vector<ErrorStatistics> wire;  // one per worker
+    std::vector<BlockUse> blocks;       // of messages in blocks, one per worker; otherwise empty
     bool wire_moments_defined = true;
 
     struct Reduced {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 
+#include "emulation/schemes/block_encoding.h"
 #include "emulation/schemes/choice.h"
 #include "emulation/schemes/exchange.h"
 #include "emulation/schemes/float_encoder.h"
@@ -113,6 +114,9 @@ struct SchemeEncoding {
     std::optional<FloatEncoder> float_encoder = {};
     // The fast path of two phases, with the same bits as the other functions (float_phases.h).
     std::shared_ptr<const FloatPhases> float_phases = {};
+    // What a device needs to know in place of encode(), and of both phases' encode() and reduce().
+    std::optional<BlockEncoding> blocks = {};
+    std::optional<BlockPhases> block_phases = {};
     // The bytes of the tables that each thread stores for rows of this length, besides the memory
     // that is counted per element.
     std::function<std::size_t(std::size_t elements)> tables = {};

@@ -38,7 +38,7 @@ APSCOPE_HD std::uint32_t counted_magnitude(const BlockScaling& s, std::uint32_t 
 }
 
 // 2^k, a number of fp32.
-APSCOPE_HD float power_of_two(int k) {
+APSCOPE_HD float float_power_of_two(int k) {
     return bits_cast<float>(k >= -126 ? static_cast<std::uint32_t>(k + 127) << 23
                                       : std::uint32_t{1} << (k + 149));
 }
@@ -96,7 +96,7 @@ APSCOPE_HD BlockScale block_scale(const BlockScaling& s, const TensorScale& tens
         return {value, 0, FLT_MAX < inverse ? FLT_MAX : inverse};
     }
     const int k = amax == infinity_bits<float> ? s.infinite_exponent : block_exponent(s, amax);
-    return {power_of_two(k), k, 0};
+    return {float_power_of_two(k), k, 0};
 }
 
 }  // namespace apscope::detail

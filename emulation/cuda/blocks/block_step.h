@@ -52,19 +52,31 @@ APSCOPE_HD double block_scaled(const BlockRounding& c, const BlockScale& s, floa
     return product < -largest ? -largest : largest < product ? largest : product;
 }
 
+// The element to which x is rounded, by the random word with this index.
+APSCOPE_HD double block_element(const BlockRounding& c, const BlockScale& s, float x,
+                                std::uint64_t word) {
+    const double scaled = block_scaled(c, s, x);
+    if (c.element.rounding == RoundingMode::ties_to_even)
+        return round_to_format<RoundingMode::ties_to_even, double>(scaled, c.element,
+                                                                   std::uint64_t{0});
+    const std::uint64_t random = is_stochastic(c.element.rounding) ? c.stream.at(word) : 0;
+    return round_by_mode<double>(scaled, c.element, random, c.stream, word);
+}
+
 // The value of an element in its block; `tensor` is the tensor scale.
 APSCOPE_HD float element_value(bool has_tensor_scale, float element, float scale, float tensor) {
     return has_tensor_scale ? block_value<true>(element, scale, tensor)
                             : block_value<false>(element, scale, tensor);
 }
 
-// Quantizes to `out`, or encodes to `codes` and `scales`; null arrays are not written.
+// Quantizes to `out` and encodes to `codes` and `scales`; null arrays are not written.
 struct EncodeBlocksStep {
     const float* in;
     float* out;
     std::uint8_t *codes, *scales;
     BlockPlaces grid;
     BlockRounding cast;
+    std::uint64_t first_word;  // the index of element 0's random word
     Codec element_codec, scale_codec;
     const std::uint32_t* amax_bits;  // bits of the array's amax, if the format has a tensor scale
 
@@ -93,14 +105,7 @@ struct EncodeBlocksStep {
             scales[b] = static_cast<std::uint8_t>(encode_one(scale.value, scale_codec));
         for (std::uint64_t j = 0; j < place.count; ++j) {
             const std::uint64_t i = place.first + j * place.stride;
-            const double x = block_scaled(cast, scale, in[i]);
-            const std::uint64_t random =
-                is_stochastic(cast.element.rounding) ? cast.stream.at(i) : 0;
-            const double element =
-                cast.element.rounding == RoundingMode::ties_to_even
-                    ? round_to_format<RoundingMode::ties_to_even, double>(x, cast.element,
-                                                                          std::uint64_t{0})
-                    : round_by_mode<double>(x, cast.element, random, cast.stream, i);
+            const double element = block_element(cast, scale, in[i], first_word + i);
             if (out != nullptr)
                 out[i] = element_value(cast.scaling.tensor_scale, static_cast<float>(element),
                                        scale.value, tensor.value);

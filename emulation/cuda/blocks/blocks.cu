@@ -30,7 +30,8 @@ void quantize_blocks_on_device(const float* in, float* out, const BlockShape& sh
                                const BlockFormat& format, const Projection& projection,
                                std::uint64_t seed, cudaStream_t stream) {
     const ArrayAmax amax(in, shape, format, stream);
-    with_encode_blocks(in, out, nullptr, nullptr, shape, format, projection, seed, amax.get(),
+    with_encode_blocks(in, out, nullptr, nullptr, shape, format, projection,
+                       BlockWords::of_array(seed, projection), amax.get(),
                        [&](const auto& step) { launch(step, stream); });
 }
 
@@ -39,7 +40,8 @@ float encode_blocks_on_device(const float* in, std::uint8_t* codes, std::uint8_t
                               const Projection& projection, std::uint64_t seed,
                               cudaStream_t stream) {
     const ArrayAmax amax(in, shape, format, stream);
-    with_encode_blocks(in, nullptr, codes, scales, shape, format, projection, seed, amax.get(),
+    with_encode_blocks(in, nullptr, codes, scales, shape, format, projection,
+                       BlockWords::of_array(seed, projection), amax.get(),
                        [&](const auto& step) { launch(step, stream); });
     if (!format.tensor_scale) return 1.0f;
     const std::uint32_t bits = amax.read();

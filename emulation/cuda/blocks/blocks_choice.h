@@ -49,22 +49,43 @@ inline bool nan_is_largest(const BlockFormat& f) {
     return f.nonfinite == BlockNonfinite::transformer_engine && !f.element.has_nan();
 }
 
+inline BlockRounding make_block_rounding(const BlockFormat& format, const Projection& projection,
+                                         const RandomStream& stream) {
+    return {make_cast<double>(format.element, projection),
+            make_block_scaling(format),
+            nan_is_largest(format),
+            format.twos_complement,
+            format.block_size,
+            stream};
+}
+
 inline BlockPlaces make_block_places(const BlockShape& shape, const BlockFormat& format) {
     return {shape.outer, shape.length, shape.inner, shape.blocks(format)};
 }
 
+// The random words of an array's elements: element i draws word first + i, where `first` is a
+// multiple of 8.
+struct BlockWords {
+    RandomStream stream;
+    std::uint64_t first = 0;
+
+    static BlockWords of_array(std::uint64_t seed, const Projection& projection) {
+        return {array_stream(seed, projection.random_bits)};
+    }
+};
+
 inline EncodeBlocksStep make_encode_blocks(const float* in, float* out, std::uint8_t* codes,
                                            std::uint8_t* scales, const BlockShape& shape,
                                            const BlockFormat& format, const Projection& projection,
-                                           std::uint64_t seed, const std::uint32_t* amax_bits) {
+                                           const BlockWords& words,
+                                           const std::uint32_t* amax_bits) {
     return {in,
             out,
             codes,
             scales,
             make_block_places(shape, format),
-            {make_cast<double>(format.element, projection), make_block_scaling(format),
-             nan_is_largest(format), format.twos_complement, format.block_size,
-             array_stream(seed, projection.random_bits)},
+            make_block_rounding(format, projection, words.stream),
+            words.first,
             make_codec(format.element),
             make_codec(format.scale),
             amax_bits};
@@ -122,8 +143,8 @@ inline std::optional<RowCodes> make_row_codes(const BlockShape& shape, const Blo
     if (!f.twos_complement && (!element || f.element.bias < 0)) return std::nullopt;
     if (!f.twos_complement) {
         c.element.map = *element;
-        c.element.factor = power_of_two(127 - f.element.bias);
-        c.element.per_factor = power_of_two(f.element.bias - 127);
+        c.element.factor = float_power_of_two(127 - f.element.bias);
+        c.element.per_factor = float_power_of_two(f.element.bias - 127);
         c.element.other_values = element->negative_zero != sign_bit<float>;
     }
     if (f.rule == ScaleRule::ratio) {
@@ -135,7 +156,8 @@ inline std::optional<RowCodes> make_row_codes(const BlockShape& shape, const Blo
     const Codec codec = make_codec(f.scale);
     c.scale = {true, std::ilogb(f.scale.smallest_positive()), codec.top_finite, codec.nan_code, {}};
     // Code 0 of e8m0 and its like is the smallest power of two.
-    if (decode_one(std::uint32_t{0}, codec) != power_of_two(c.scale.least)) return std::nullopt;
+    if (decode_one(std::uint32_t{0}, codec) != float_power_of_two(c.scale.least))
+        return std::nullopt;
     return c;
 }
 
@@ -155,7 +177,7 @@ inline bool row_blocks_serve(const BlockShape& shape, const BlockFormat& f, cons
 // With the rule ratio, elements are limited to the largest one.
 template <class F>
 bool with_element_rounding(const BlockFormat& format, const Projection& projection,
-                           std::uint64_t seed, F&& f) {
+                           const RandomStream& stream, F&& f) {
     CastPlan<float> plan = make_plan<float>(format.element, projection);
     std::optional<SplitCast> split = split_cast(format.element, plan);
     const bool adds = plan.path == CastPath::addition;
@@ -170,16 +192,16 @@ bool with_element_rounding(const BlockFormat& format, const Projection& projecti
                         cast.overflow_negative == lowest && cast.infinite_negative == lowest;
     if (adds && limits) f(LimitedAddition{plan.addition});
     else if (adds) f(AdditionRounding{plan.addition});
-    else f(SplitRounding{*split, array_stream(seed, projection.random_bits)});
+    else f(SplitRounding{*split, stream});
     return true;
 }
 
-// Calls f(step) with the step that quantizes to `out` or encodes to `codes` and `scales`; null
+// Calls f(step) with the step that quantizes to `out` and encodes to `codes` and `scales`; null
 // arrays are not written.
 template <class F>
 void with_encode_blocks(const float* in, float* out, std::uint8_t* codes, std::uint8_t* scales,
                         const BlockShape& shape, const BlockFormat& format,
-                        const Projection& projection, std::uint64_t seed,
+                        const Projection& projection, const BlockWords& words,
                         const std::uint32_t* amax_bits, F&& f) {
     validate(projection, format.element);
     require_counted(projection.rounding, "blocks");
@@ -188,21 +210,23 @@ void with_encode_blocks(const float* in, float* out, std::uint8_t* codes, std::u
     const bool tells_tiny =
         format.rule != ScaleRule::ratio && !is_nearest(mode) && mode != RoundingMode::toward_zero;
     const auto by_lanes = [&]<int Width, class Rounding>(const Rounding& rounding) {
-        f(EncodeRowsStep<Rounding, Width>{
-            in, out, codes, scales, make_row_grid(shape, format), make_block_scaling(format),
-            rounding, nan_is_largest(format), tells_tiny, row->element, row->scale, amax_bits});
+        f(EncodeRowsStep<Rounding, Width>{in, out, codes, scales, make_row_grid(shape, format),
+                                          make_block_scaling(format), rounding, words.first,
+                                          nan_is_largest(format), tells_tiny, row->element,
+                                          row->scale, amax_bits});
     };
-    const bool by_rows = row && row_blocks_serve(shape, format, projection) &&
-                         with_element_rounding(format, projection, seed, [&](const auto& rounding) {
-                             switch (format.block_size) {
-                                 case 16: return by_lanes.template operator()<2>(rounding);
-                                 case 32: return by_lanes.template operator()<4>(rounding);
-                                 case 64: return by_lanes.template operator()<8>(rounding);
-                                 default: return by_lanes.template operator()<16>(rounding);
-                             }
-                         });
+    const bool by_rows =
+        row && row_blocks_serve(shape, format, projection) &&
+        with_element_rounding(format, projection, words.stream, [&](const auto& rounding) {
+            switch (format.block_size) {
+                case 16: return by_lanes.template operator()<2>(rounding);
+                case 32: return by_lanes.template operator()<4>(rounding);
+                case 64: return by_lanes.template operator()<8>(rounding);
+                default: return by_lanes.template operator()<16>(rounding);
+            }
+        });
     if (!by_rows)
-        f(make_encode_blocks(in, out, codes, scales, shape, format, projection, seed, amax_bits));
+        f(make_encode_blocks(in, out, codes, scales, shape, format, projection, words, amax_bits));
 }
 
 // Calls f(step) with the step that decodes.

@@ -108,7 +108,7 @@ struct ScaleCodes {
     APSCOPE_HD float value(std::uint32_t code) const {
         if (!powers) return code_value(code, map);
         return code > top ? bits_cast<float>(nan_bits<float>)
-                          : power_of_two(static_cast<int>(code) + least);
+                          : float_power_of_two(static_cast<int>(code) + least);
     }
 };
 
@@ -149,7 +149,7 @@ APSCOPE_HD void store_bytes(std::uint8_t* array, const ElementRange& range, std:
     }
 }
 
-// Quantizes to `out`, or encodes to `codes` and `scales`; null arrays are not written. `out` may be
+// Quantizes to `out` and encodes to `codes` and `scales`; null arrays are not written. `out` may be
 // `in`.
 template <class Rounding, int Width>
 struct EncodeRowsStep {
@@ -160,8 +160,9 @@ struct EncodeRowsStep {
     RowGrid grid;
     BlockScaling scaling;
     Rounding rounding;
-    bool nan_is_largest;  // a NaN becomes the largest element
-    bool tells_tiny;      // the mode does not round every tiny number to zero
+    std::uint64_t first_word;  // the index of element 0's random word, a multiple of 8
+    bool nan_is_largest;       // a NaN becomes the largest element
+    bool tells_tiny;           // the mode does not round every tiny number to zero
     ElementCodes element_codes;
     ScaleCodes scale_codes;
     const std::uint32_t* amax_bits;  // see EncodeBlocksStep
@@ -202,7 +203,7 @@ struct EncodeRowsStep {
         const BlockScale scale = block_scale(scaling, tensor, all.bits);
         float values[size];
         scale_elements(lane, scale, values);
-        rounding(values, (place.row + place.at) / size * size);
+        rounding(values, first_word + (place.row + place.at) / size * size);
         // A factor of 0 or NaN makes NaNs of numbers, which limits would turn into numbers.
         const bool no_factor = scaling.rule == ScaleRule::ratio && !(scale.multiply > 0.0f);
         const bool has_nan = lane.largest > infinity_bits<float> || no_factor;
@@ -245,7 +246,7 @@ private:
     APSCOPE_HD void scale_elements(const Lane& lane, const BlockScale& scale,
                                    float (&values)[size]) const {
         const float factor =
-            scaling.rule == ScaleRule::ratio ? scale.multiply : power_of_two(-scale.exponent);
+            scaling.rule == ScaleRule::ratio ? scale.multiply : float_power_of_two(-scale.exponent);
         for (int j = 0; j < size; ++j) values[j] = lane.values[j] * factor;
         if (tells_tiny) {
             constexpr std::uint32_t smallest_normal = 1u << 23;

@@ -6,6 +6,7 @@
 
 #include "core/fixed_shape_sum.h"
 #include "emulation/blocks/block_rule.h"
+#include "emulation/schemes/block_encoding.h"
 #include "emulation/schemes/codecs/bits.h"
 #include "emulation/schemes/codecs/block_moments.h"
 #include "emulation/schemes/codecs/row_use.h"
@@ -125,15 +126,14 @@ void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, co
             if (!std::isfinite(x[i]) || !std::isfinite(row.values[i]))
                 m.bias[i] = m.variance[i] = 0.0;
     }
-    const int width = format.element.storage_bits();
-    m.payload_bits = part.count * static_cast<std::uint64_t>(width);
-    m.tensor_bits = format.tensor_scale && part.tensor_scale ? 32 : 0;
-    m.side_bits =
-        part.scales * static_cast<std::uint64_t>(format.scale.storage_bits()) + m.tensor_bits;
+    m.payload_bits = payload_bits(format, part.count);
+    const ScaleBits side = scale_bits_of(format, part.scales, part.tensor_scale);
+    m.side_bits = side.all;
+    m.tensor_bits = side.of_tensor;
     if (!packs) return;
     BitWriter bits;
     for (const std::uint8_t code : std::span(row.codes).subspan(part.first, part.count))
-        bits.put(code, width);
+        bits.put(code, format.element.storage_bits());
     m.payload = bits.take();
 }
 

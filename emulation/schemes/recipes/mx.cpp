@@ -82,12 +82,16 @@ SchemeDefinition mx_definition() {
                              {around.lead, p.x.size(), scales}, grid, p.packs());
                 crop(m, around.lead, p.x.size());
             };
+            const bool in_tensor = !by_rows && bucket == 0;
             return {.grid = format.name(),
                     .transport = {.code_bits = format.element.storage_bits()},
                     .run = by_rows || bucket != 0 ? whole_row : block,
                     .block = by_rows ? 0 : block,
                     .bucket = bucket,
                     .encoding = {.encode = encode,
+                                 .blocks = in_tensor
+                                               ? std::optional(BlockEncoding{format, projection})
+                                               : std::nullopt,
                                  .draws = is_stochastic(projection.rounding),
                                  .sees_special = true}};
         }};

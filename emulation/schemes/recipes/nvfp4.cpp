@@ -183,6 +183,10 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
         }
         crop(m, around.lead, p.x.size());
     };
+    std::optional<BlockEncoding> blocks;
+    if (!turns && encoder.metric == FourOverSix::off && bucket == 0 &&
+        format.nonfinite == BlockNonfinite::apart)
+        blocks = {format, projection, agrees};
     SchemeParts scheme{.grid = encoder.grid.format.name(),
                        // The workers agree on the tensor's amax, not on the scales of blocks.
                        .transport = {.code_bits = format.element.storage_bits(),
@@ -192,6 +196,7 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
                        .bucket = bucket,
                        .basis = {.turns_in_encode = turns},
                        .encoding = {.encode = encode,
+                                    .blocks = blocks,
                                     .draws = is_stochastic(projection.rounding),
                                     .sees_special = infinities || !turns}};
     if (agrees) {

@@ -175,6 +175,51 @@ TEST_F(CudaReplay, TwoPhases) {
     }
 }
 
+TEST_F(CudaReplay, BlockFormats) {
+    const std::vector<const char*> schemes{
+        "mx",
+        "mx:block_format=mxfp4,rule=rceil",
+        "mx:block_format=mxint8,rule=even,rounding=toward_zero",
+        "mx:block_format=mxfp6_e2m3,block=4,rule=nearest,nonfinite=torchao",
+        "mx:block_format=mxfp8_e5m2,block=128,rounding=stochastic,nonfinite=torchao_0.18",
+        "mx:block_format=bfp:8:16,rounding=stochastic,random_bits=7",
+        "mx:block_format=mxfp4,block=4096,rule=ceil,nonfinite=transformer_engine",
+        "nvfp4:rht=false",
+        "nvfp4:rht=false,agree=local,rounding=ties_to_even",
+        "nvfp4:rht=false,tensor_scale=false,scale=e5m3fnu,rounding=ties_to_away"};
+    for (const int workers : {1, 3, 8}) {
+        const Trace t = trace(workers, odd_sizes, workers == 3 ? "sum" : "mean", with_specials);
+        for (const std::uint64_t memory : {std::uint64_t{1}, plenty}) {
+            ReplayOptions options = asked(t, schemes);
+            options.topologies = {parse_topology("ring")};
+            expect_same_rows(t, options, memory, schemes.size() * odd_sizes.size());
+        }
+    }
+}
+
+// The blocks of phase 2 are counted from a shard's start, and cross the ends of pieces.
+TEST_F(CudaReplay, BlockFormatsInTwoPhases) {
+    const std::vector<const char*> schemes{
+        "mx",
+        "mx:block_format=mxfp4,block=512,rule=even",
+        "mx:block_format=mxint8,block=2,rounding=to_odd",
+        "mx:block_format=mxfp6_e3m2,nonfinite=torchao",
+        "nvfp4:rht=false,rounding=ties_to_even",
+        "nvfp4:rht=false,tensor_scale=false,rounding=ties_to_even"};
+    for (const int workers : {1, 3, 8}) {
+        const Trace t = trace(workers, odd_sizes, workers == 3 ? "sum" : "mean", with_specials);
+        ReplayOptions options = asked(t, schemes);
+        options.topologies.clear();
+        for (const char* name : {"two_phase", "reduce_scatter", "two_phase,phase2=(mx:block=16)",
+                                 "two_phase,phase2=(nvfp4:rht=false,rounding=ties_to_even)"})
+            options.topologies.push_back(parse_topology(name));
+        const std::size_t tasks = schemes.size() * odd_sizes.size() * 5;
+        for (const Late late : {Late::copies, Late::work})
+            for (const std::uint64_t memory : {std::uint64_t{1}, plenty})
+                expect_same_rows(t, options, memory, tasks, late);
+    }
+}
+
 // The second pass begins while steps of the first may still read their inputs.
 TEST_F(CudaReplay, TwoPhasesInPieces) {
     for (const std::size_t blocks : {2u, 3u, 7u}) {
@@ -190,7 +235,8 @@ TEST_F(CudaReplay, NeighboursWithOneScaleShareTheStepsOfTwoPhases) {
         std::vector<RowTotals> run(std::span<const std::span<const float>> rows, double divisor,
                                    std::span<const double>,
                                    std::span<const RowTask> tasks) override {
-            const RowPlan plan(tasks, static_cast<int>(rows.size()), divisor, false);
+            const RowPlan plan(tasks, static_cast<int>(rows.size()), rows[0].size(), divisor,
+                               false);
             for (std::size_t t = 0; t < tasks.size(); ++t)
                 if (tasks[t].phases) messages.push_back(plan.tasks()[t].messages.size());
             throw std::runtime_error("planned");

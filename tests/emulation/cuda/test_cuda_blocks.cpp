@@ -56,13 +56,14 @@ Encoded by_steps(const std::vector<float>& in, const BlockShape& shape, const Bl
     std::uint32_t amax = 0;
     const BlockScaling scaling = make_block_scaling(format);
     run_on_cpu(AmaxStep{numbers.get(), in.size(), scaling.counted_below, &amax});
+    const BlockWords words = BlockWords::of_array(seed, projection);
     with_encode_blocks(numbers.get(), nullptr, codes.get(), scales.get(), shape, format, projection,
-                       seed, &amax, [&]<class Step>(const Step& step) {
+                       words, &amax, [&]<class Step>(const Step& step) {
                            run_on_cpu(step);
                            by_rows += is_row_step<Step> ? 1 : 0;
                        });
     with_encode_blocks(numbers.get(), numbers.get(), nullptr, nullptr, shape, format, projection,
-                       seed, &amax, [](const auto& step) { run_on_cpu(step); });
+                       words, &amax, [](const auto& step) { run_on_cpu(step); });
     numbers.read(made.values);
     codes.read(made.codes);
     scales.read(made.scales);

@@ -1,0 +1,42 @@
+// The messages of block_row_step.h, from a task. Host only.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "analysis/cuda/block_row_step.h"
+#include "analysis/replay/row_device.h"
+#include "emulation/cuda/blocks/blocks_choice.h"
+
+namespace apscope::detail {
+
+// count: the elements of a piece. amax_bits: one for every worker, if the format has a tensor
+// scale.
+inline BlockMessages make_block_messages(const BlockTask& task, std::uint64_t count,
+                                         const float* values, const std::uint8_t* codes,
+                                         const std::uint8_t* scales, float* factors,
+                                         const std::uint32_t* amax_bits) {
+    const BlockFormat& format = task.format;
+    const FloatFormat& element = format.element;
+    const auto size = static_cast<unsigned>(format.block_size);
+    const auto towards = [&](RoundingMode mode) { return make_cast<double>(element, {mode}); };
+    return {values,
+            codes,
+            scales,
+            factors,
+            count,
+            (count + size - 1) / size,
+            std::countr_zero(size),
+            make_block_rounding(format, task.projection, {}),
+            make_codec(element),
+            make_codec(format.scale),
+            static_cast<float>(element.smallest_positive()),
+            element.storage_bits(),
+            towards(RoundingMode::toward_zero),
+            towards(RoundingMode::away_from_zero),
+            {make_cast<double>(element, task.projection), 1.0, 1.0, element.smallest_normal(),
+             element.largest()},
+            amax_bits};
+}
+
+}  // namespace apscope::detail

@@ -1,0 +1,211 @@
+// The messages of workers in a block format, in a replay on a GPU (row_step.h). The steps of
+// emulation/cuda/blocks write values, element codes and scale codes of a piece; then:
+//
+//      use        16 lanes for 4096 elements    the factor of every block, and counts of blocks
+//      wire       a lane                        the messages compared with the elements
+//
+// Workers are one after another: values and codes of one worker are `pitch` apart, scales and
+// factors `blocks` apart.
+#pragma once
+
+#include <cfloat>
+#include <cstdint>
+
+#include "analysis/cuda/line_sums.h"
+#include "analysis/cuda/piece.h"
+#include "emulation/cuda/blocks/block_step.h"
+
+namespace apscope::detail {
+
+// The statistics of a worker's blocks in 4096 elements, of emulation/schemes/codecs/block_use.h.
+// Made of 4-byte words, because a group of threads combines it by shuffles.
+struct BlockUseSums {
+    std::uint32_t blocks = 0, saturated = 0, range_sum = 0;
+    std::int32_t range_max = 0, scale_min = 0x7FFFFFFF, scale_max = -0x7FFFFFFF - 1;
+
+    APSCOPE_HD static BlockUseSums combined(const BlockUseSums& a, const BlockUseSums& b) {
+        return {a.blocks + b.blocks,
+                a.saturated + b.saturated,
+                a.range_sum + b.range_sum,
+                a.range_max > b.range_max ? a.range_max : b.range_max,
+                a.scale_min < b.scale_min ? a.scale_min : b.scale_min,
+                a.scale_max > b.scale_max ? a.scale_max : b.scale_max};
+    }
+};
+
+struct BlockMessages {
+    const float* values;
+    const std::uint8_t *codes, *scales;
+    float* factors;  // of the elements of a block, before they were rounded
+    std::uint64_t pitch, blocks;
+    int block_bits;  // log2 of the number of elements of a block
+    BlockRounding rounding;
+    Codec element_codec, scale_codec;
+    float unit;  // the smallest positive element
+    int element_bits;
+    Cast<double> down, up;           // to the elements below and above a number
+    FloatScale scale;                // the limits of the element format
+    const std::uint32_t* amax_bits;  // one for every worker, if the format has a tensor scale
+
+    APSCOPE_HD const FloatScale& limits() const { return scale; }
+    APSCOPE_HD std::uint64_t block_of(std::uint64_t worker, std::uint64_t i) const {
+        return worker * blocks + (i >> block_bits);
+    }
+    APSCOPE_HD double element(std::uint64_t worker, std::uint64_t i) const {
+        const std::uint32_t code = codes[worker * pitch + i];
+        if (!rounding.twos_complement) return decode_one(code, element_codec);
+        return integer_value(code, 1u << (element_bits - 1), unit);
+    }
+    APSCOPE_HD SentValue at(std::uint64_t worker, std::uint64_t i) const {
+        return {values[worker * pitch + i], element(worker, i), factors[block_of(worker, i)]};
+    }
+    APSCOPE_HD float block_scale_of(std::uint64_t block) const {
+        return decode_one(std::uint32_t{scales[block]}, scale_codec);
+    }
+    APSCOPE_HD TensorScale tensor_of(std::uint64_t worker) const {
+        return tensor_scale(rounding.scaling,
+                            amax_bits + (rounding.scaling.tensor_scale ? worker : 0));
+    }
+    APSCOPE_HD float factor_of(float block_scale, const TensorScale& tensor) const {
+        if (block_scale == 0.0f) return 0.0f;
+        if (rounding.scaling.rule != ScaleRule::ratio) return 1.0f / block_scale;
+        const float factor = 1.0f / (block_scale * tensor.inverse);
+        return FLT_MAX < factor ? FLT_MAX : factor;
+    }
+
+    // The moments of rounding x, which became y, as emulation/schemes/codecs/block_moments.h
+    // computes them.
+    APSCOPE_HD RoundingMoments moments(std::uint64_t worker, std::uint64_t i, float x,
+                                       double y) const {
+        const double wide = widened(x);
+        if (!is_stochastic(rounding.element.rounding)) return {y - wide, 0.0, true};
+        if (!ErrorLane::finite(wide) || !ErrorLane::finite(y)) return {0.0, 0.0, true};
+        const float block_scale = block_scale_of(block_of(worker, i));
+        const TensorScale tensor = tensor_of(worker);
+        const auto decoded = [&](double element) -> double {
+            const double product = element * widened(block_scale);
+            return rounding.scaling.tensor_scale ? widened(narrowed(product) / tensor.value)
+                                                 : product;
+        };
+        const double v = scaled(x, block_scale, tensor);
+        const RoundingMoments m = moments_by_mode(v, rounding.element);
+        const double mean = v + m.bias;
+        if (m.variance == 0.0) return {decoded(mean) - wide, 0.0, true};
+        const double low = round_by_mode<double>(v, down, 0, rounding.stream, 0),
+                     high = round_by_mode<double>(v, up, 0, rounding.stream, 0),
+                     p = (mean - low) / (high - low), first = decoded(low),
+                     gap = decoded(high) - first;
+        return {first + p * gap - wide, p * (1.0 - p) * (gap * gap), true};
+    }
+
+private:
+    // x in units of its block's scale.
+    APSCOPE_HD double scaled(float x, float block_scale, const TensorScale& tensor) const {
+        if (rounding.scaling.rule != ScaleRule::ratio) return widened(x) / widened(block_scale);
+        const float factor = 1.0f / (block_scale * tensor.inverse),
+                    product = x * (FLT_MAX < factor ? FLT_MAX : factor);
+        const double largest = rounding.scaling.largest, wide = widened(product);
+        const double low = wide < -largest ? -largest : wide;
+        return low > largest ? largest : low;
+    }
+};
+
+// Counts the blocks of every line (piece.h), in which the workers are the rows.
+struct BlockUseStep {
+    static constexpr int width = lanes_of_block;
+    using Lane = BlockUseSums;
+
+    const float* rows;
+    Piece piece;
+    int workers;
+    BlockMessages messages;
+    BlockUseSums* out;
+
+    APSCOPE_HD std::uint64_t count() const {
+        return static_cast<std::uint64_t>(workers) * piece.blocks() * width;
+    }
+    APSCOPE_HD BlockUseSums begin(std::uint64_t item) const {
+        const LaneItem at(item);
+        const auto w = static_cast<std::uint64_t>(workers);
+        const std::uint64_t worker = at.line % w, begin = at.line / w * sum_block,
+                            left = piece.count - begin,
+                            end = begin + (left < sum_block ? left : std::uint64_t{sum_block}),
+                            size = std::uint64_t{1} << messages.block_bits;
+        const TensorScale tensor = messages.tensor_of(worker);
+        BlockUseSums lane;
+        for (std::uint64_t i = begin + at.lane * size; i < end; i += lanes_of_block * size)
+            lane = BlockUseSums::combined(
+                lane, of_block(worker, i, i + size < end ? i + size : end, tensor));
+        return lane;
+    }
+    APSCOPE_HD static BlockUseSums share(const BlockUseSums& lane) { return lane; }
+    APSCOPE_HD static BlockUseSums combine(const BlockUseSums& a, const BlockUseSums& b) {
+        return BlockUseSums::combined(a, b);
+    }
+    APSCOPE_HD void finish(std::uint64_t item, const BlockUseSums&, const BlockUseSums& all) const {
+        const LaneItem at(item);
+        if (at.lane == 0) out[at.line] = all;
+    }
+
+private:
+    APSCOPE_HD static int exponent_of_number(double x) {
+        return exponent_of<double>(bits_cast<std::uint64_t>(x));
+    }
+    APSCOPE_HD BlockUseSums of_block(std::uint64_t worker, std::uint64_t first, std::uint64_t end,
+                                     const TensorScale& tensor) const {
+        const std::uint64_t block = messages.block_of(worker, first);
+        const float block_scale = messages.block_scale_of(block),
+                    factor = messages.factor_of(block_scale, tensor);
+        messages.factors[block] = factor;
+        float least = bits_cast<float>(infinity_bits<float>), most = 0.0f;
+        bool saturated = false;
+        for (std::uint64_t i = first; i < end; ++i) {
+            const float size = absolute(rows[worker * piece.count + i]);
+            if (!(size > 0.0f && size < bits_cast<float>(infinity_bits<float>))) continue;
+            least = size < least ? size : least;
+            most = size > most ? size : most;
+            saturated = saturated ||
+                        is_saturated(widened(size) * widened(factor),
+                                     absolute(messages.element(worker, i)), messages.scale.largest);
+        }
+        BlockUseSums use;
+        if (most == 0.0f) return use;
+        const int range = exponent_of_number(most) - exponent_of_number(least);
+        use.blocks = 1;
+        use.saturated = saturated ? 1 : 0;
+        use.range_sum = static_cast<std::uint32_t>(range);
+        use.range_max = range;
+        const double scale = widened(block_scale) / widened(tensor.value);
+        if (scale > 0.0) use.scale_min = use.scale_max = exponent_of_number(scale);
+        return use;
+    }
+};
+
+// Compares the messages with the elements; a line's rows are the workers.
+struct BlockWireStep : LineSumsStep {
+    const float* rows;
+    Piece piece;
+    int workers;
+    BlockMessages messages;
+    bool moments;  // see WireStep
+
+    APSCOPE_HD std::uint64_t count() const {
+        return static_cast<std::uint64_t>(workers) * piece.blocks() * sum_lanes;
+    }
+    APSCOPE_HD RowLane begin(std::uint64_t item) const {
+        const LaneItem at(item);
+        const auto w = static_cast<std::uint64_t>(workers);
+        const std::uint64_t worker = at.line % w;
+        RowLane lane;
+        piece.each(at.line / w, at.lane, [&](std::uint64_t i) {
+            const float x = rows[worker * piece.count + i];
+            const SentValue message = messages.at(worker, i);
+            lane.add_sent(x, message, messages.scale);
+            if (moments)
+                lane.moments.add(x, message.value, messages.moments(worker, i, x, message.value));
+        });
+        return lane;
+    }
+};
+
+}  // namespace apscope::detail
