@@ -48,4 +48,9 @@ template <class Real>
 inline constexpr BitsOf<Real> nan_bits =
     infinity_bits<Real> | BitsOf<Real>{1} << (Layout<Real>::fraction_bits - 1);
 
+// 2^exponent, a normal number.
+APSCOPE_HD double double_power_of_two(int exponent) {
+    return bits_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
+
 }  // namespace apscope::detail

@@ -97,10 +97,6 @@ APSCOPE_HD std::int64_t shift_down(std::int64_t x, int shift) {
 
 APSCOPE_HD int exponent_of(std::uint64_t x) { return 63 - __builtin_clzll(x | 1); }
 
-APSCOPE_HD double double_power_of_two(int exponent) {
-    return bits_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
-}
-
 // sum 2^unit, rounded to `result` fraction bits of its own exponent; a number beyond the format is
 // infinite.
 APSCOPE_HD float unit_result(std::int64_t sum, int unit, int result, bool nearest, bool half) {

@@ -1,11 +1,12 @@
-// The messages of workers in a block format, in a replay on a GPU (row_step.h). The steps of
-// emulation/cuda/blocks write values, element codes and scale codes of a piece; then:
+// The messages of workers in blocks, in a replay on a GPU (row_step.h). For a block format, the
+// steps of emulation/cuda/blocks write values, element codes and scale codes of a piece; then:
 //
 //      use        16 lanes for 4096 elements    the factor of every block, and counts of blocks
 //      wire       a lane                        the messages compared with the elements
 //
-// Workers are one after another: values and codes of one worker are `pitch` apart, scales and
-// factors `blocks` apart.
+// For a float grid with a scale for each unit of elements, UnitScaleStep comes before WireStep, and
+// `use` after it. Workers are one after another: values and codes of one worker are `pitch` apart,
+// scales and factors `blocks` apart.
 #pragma once
 
 #include <cfloat>
@@ -13,6 +14,7 @@
 
 #include "analysis/cuda/line_sums.h"
 #include "analysis/cuda/piece.h"
+#include "analysis/cuda/row_step.h"
 #include "emulation/cuda/blocks/block_step.h"
 
 namespace apscope::detail {
@@ -22,6 +24,8 @@ namespace apscope::detail {
 struct BlockUseSums {
     std::uint32_t blocks = 0, saturated = 0, range_sum = 0;
     std::int32_t range_max = 0, scale_min = 0x7FFFFFFF, scale_max = -0x7FFFFFFF - 1;
+    // The exponents of the factors, those of blocks of zeros, too.
+    std::int32_t factor_min = 0x7FFFFFFF, factor_max = -0x7FFFFFFF - 1;
 
     APSCOPE_HD static BlockUseSums combined(const BlockUseSums& a, const BlockUseSums& b) {
         return {a.blocks + b.blocks,
@@ -29,7 +33,9 @@ struct BlockUseSums {
                 a.range_sum + b.range_sum,
                 a.range_max > b.range_max ? a.range_max : b.range_max,
                 a.scale_min < b.scale_min ? a.scale_min : b.scale_min,
-                a.scale_max > b.scale_max ? a.scale_max : b.scale_max};
+                a.scale_max > b.scale_max ? a.scale_max : b.scale_max,
+                a.factor_min < b.factor_min ? a.factor_min : b.factor_min,
+                a.factor_max > b.factor_max ? a.factor_max : b.factor_max};
     }
 };
 
@@ -38,7 +44,7 @@ struct BlockMessages {
     const std::uint8_t *codes, *scales;
     float* factors;  // of the elements of a block, before they were rounded
     std::uint64_t pitch, blocks;
-    int block_bits;  // log2 of the number of elements of a block
+    int log2_size;  // of the number of elements of a block
     BlockRounding rounding;
     Codec element_codec, scale_codec;
     float unit;  // the smallest positive element
@@ -49,7 +55,7 @@ struct BlockMessages {
 
     APSCOPE_HD const FloatScale& limits() const { return scale; }
     APSCOPE_HD std::uint64_t block_of(std::uint64_t worker, std::uint64_t i) const {
-        return worker * blocks + (i >> block_bits);
+        return worker * blocks + (i >> log2_size);
     }
     APSCOPE_HD double element(std::uint64_t worker, std::uint64_t i) const {
         const std::uint32_t code = codes[worker * pitch + i];
@@ -66,11 +72,15 @@ struct BlockMessages {
         return tensor_scale(rounding.scaling,
                             amax_bits + (rounding.scaling.tensor_scale ? worker : 0));
     }
-    APSCOPE_HD float factor_of(float block_scale, const TensorScale& tensor) const {
-        if (block_scale == 0.0f) return 0.0f;
-        if (rounding.scaling.rule != ScaleRule::ratio) return 1.0f / block_scale;
-        const float factor = 1.0f / (block_scale * tensor.inverse);
-        return FLT_MAX < factor ? FLT_MAX : factor;
+    APSCOPE_HD int block_bits() const { return log2_size; }
+    // Stores the factor of the block that begins at element `first`.
+    APSCOPE_HD BlockFactor begin_block(std::uint64_t worker, std::uint64_t first) const {
+        const std::uint64_t block = block_of(worker, first);
+        const float block_scale = block_scale_of(block);
+        const TensorScale tensor = tensor_of(worker);
+        const float factor = block_scale == 0.0f ? 0.0f : factor_of(block_scale, tensor);
+        factors[block] = factor;
+        return {factor, widened(block_scale) / widened(tensor.value)};
     }
 
     // The moments of rounding x, which became y, as emulation/schemes/codecs/block_moments.h
@@ -99,18 +109,24 @@ struct BlockMessages {
     }
 
 private:
+    APSCOPE_HD float factor_of(float block_scale, const TensorScale& tensor) const {
+        if (rounding.scaling.rule != ScaleRule::ratio) return 1.0f / block_scale;
+        const float factor = 1.0f / (block_scale * tensor.inverse);
+        return FLT_MAX < factor ? FLT_MAX : factor;
+    }
     // x in units of its block's scale.
     APSCOPE_HD double scaled(float x, float block_scale, const TensorScale& tensor) const {
         if (rounding.scaling.rule != ScaleRule::ratio) return widened(x) / widened(block_scale);
-        const float factor = 1.0f / (block_scale * tensor.inverse),
-                    product = x * (FLT_MAX < factor ? FLT_MAX : factor);
+        const float product = x * factor_of(block_scale, tensor);
         const double largest = rounding.scaling.largest, wide = widened(product);
         const double low = wide < -largest ? -largest : wide;
         return low > largest ? largest : low;
     }
 };
 
-// Counts the blocks of every line (piece.h), in which the workers are the rows.
+// Counts the blocks of every line (piece.h), in which the workers are the rows. Messages:
+// BlockMessages, or FloatMessages of units.
+template <class Messages>
 struct BlockUseStep {
     static constexpr int width = lanes_of_block;
     using Lane = BlockUseSums;
@@ -118,7 +134,7 @@ struct BlockUseStep {
     const float* rows;
     Piece piece;
     int workers;
-    BlockMessages messages;
+    Messages messages;
     BlockUseSums* out;
 
     APSCOPE_HD std::uint64_t count() const {
@@ -127,15 +143,13 @@ struct BlockUseStep {
     APSCOPE_HD BlockUseSums begin(std::uint64_t item) const {
         const LaneItem at(item);
         const auto w = static_cast<std::uint64_t>(workers);
-        const std::uint64_t worker = at.line % w, begin = at.line / w * sum_block,
-                            left = piece.count - begin,
+        const std::uint64_t begin = at.line / w * sum_block, left = piece.count - begin,
                             end = begin + (left < sum_block ? left : std::uint64_t{sum_block}),
-                            size = std::uint64_t{1} << messages.block_bits;
-        const TensorScale tensor = messages.tensor_of(worker);
+                            size = std::uint64_t{1} << messages.block_bits();
         BlockUseSums lane;
         for (std::uint64_t i = begin + at.lane * size; i < end; i += lanes_of_block * size)
             lane = BlockUseSums::combined(
-                lane, of_block(worker, i, i + size < end ? i + size : end, tensor));
+                lane, of_block(at.line % w, i, i + size < end ? i + size : end));
         return lane;
     }
     APSCOPE_HD static BlockUseSums share(const BlockUseSums& lane) { return lane; }
@@ -151,12 +165,9 @@ private:
     APSCOPE_HD static int exponent_of_number(double x) {
         return exponent_of<double>(bits_cast<std::uint64_t>(x));
     }
-    APSCOPE_HD BlockUseSums of_block(std::uint64_t worker, std::uint64_t first, std::uint64_t end,
-                                     const TensorScale& tensor) const {
-        const std::uint64_t block = messages.block_of(worker, first);
-        const float block_scale = messages.block_scale_of(block),
-                    factor = messages.factor_of(block_scale, tensor);
-        messages.factors[block] = factor;
+    APSCOPE_HD BlockUseSums of_block(std::uint64_t worker, std::uint64_t first,
+                                     std::uint64_t end) const {
+        const BlockFactor block = messages.begin_block(worker, first);
         float least = bits_cast<float>(infinity_bits<float>), most = 0.0f;
         bool saturated = false;
         for (std::uint64_t i = first; i < end; ++i) {
@@ -164,20 +175,53 @@ private:
             if (!(size > 0.0f && size < bits_cast<float>(infinity_bits<float>))) continue;
             least = size < least ? size : least;
             most = size > most ? size : most;
-            saturated = saturated ||
-                        is_saturated(widened(size) * widened(factor),
-                                     absolute(messages.element(worker, i)), messages.scale.largest);
+            saturated = saturated || is_saturated(widened(size) * block.factor,
+                                                  absolute(messages.element(worker, i)),
+                                                  messages.limits().largest);
         }
         BlockUseSums use;
+        if (block.factor > 0.0) use.factor_min = use.factor_max = exponent_of_number(block.factor);
         if (most == 0.0f) return use;
         const int range = exponent_of_number(most) - exponent_of_number(least);
         use.blocks = 1;
         use.saturated = saturated ? 1 : 0;
         use.range_sum = static_cast<std::uint32_t>(range);
         use.range_max = range;
-        const double scale = widened(block_scale) / widened(tensor.value);
-        if (scale > 0.0) use.scale_min = use.scale_max = exponent_of_number(scale);
+        if (block.scale > 0.0) use.scale_min = use.scale_max = exponent_of_number(block.scale);
         return use;
+    }
+};
+
+// Finds the scales of units. together: the number of workers that share each; all or 1.
+struct UnitScaleStep {
+    const float* rows;
+    Piece piece;
+    int workers, together;
+    BlockScaling scaling;
+    PieceUnits wires;
+
+    APSCOPE_HD std::uint64_t units() const {
+        return (piece.count + (std::uint64_t{1} << wires.block_bits) - 1) >> wires.block_bits;
+    }
+    APSCOPE_HD std::uint64_t count() const {
+        return static_cast<std::uint64_t>(workers / together) * units();
+    }
+    APSCOPE_HD void operator()(std::uint64_t item) const {
+        const std::uint64_t unit = item % units(), worker = item / units() * together,
+                            first = unit << wires.block_bits,
+                            past = first + (std::uint64_t{1} << wires.block_bits),
+                            end = past < piece.count ? past : piece.count;
+        std::uint32_t amax = 0;
+        for (std::uint64_t w = worker; w < worker + together; ++w) {
+            for (std::uint64_t i = first; i < end; ++i) {
+                const std::uint32_t size =
+                    bits_cast<std::uint32_t>(rows[w * piece.count + i]) & ~sign_bit<float>;
+                const std::uint32_t counted = counted_magnitude(scaling, size);
+                amax = counted > amax ? counted : amax;
+            }
+        }
+        wires.exponents[worker * wires.units + unit] =
+            static_cast<std::int16_t>(block_exponent(scaling, amax));
     }
 };
 

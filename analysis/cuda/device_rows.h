@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <new>
@@ -180,6 +181,7 @@ private:
         std::array<Inputs, 2> inputs;  // of pieces in turn; the second only if there are several
         Memory<float> rounded, phase_sums, factors;
         Memory<std::uint8_t> codes, scales;
+        Memory<std::int16_t> exponents;
         Memory<std::uint32_t> amax_bits,  // RowPlan::amax_bits()
             sum_amax;                     // of the blocks of encoded sums of the item
         Memory<double> reference, sent, results, drawn, errors;
@@ -206,6 +208,7 @@ private:
               factors(queue.template allocate<float>(blocks * size.scales)),
               codes(queue.template allocate<std::uint8_t>(blocks * size.codes)),
               scales(queue.template allocate<std::uint8_t>(blocks * size.scales)),
+              exponents(queue.template allocate<std::int16_t>(blocks * size.exponents)),
               amax_bits(queue.template allocate<std::uint32_t>(plan.amax_bits().size())),
               sum_amax(queue.template allocate<std::uint32_t>(plan.sum_blocks())),
               reference(queue.template allocate<double>(blocks * sum_block)),
@@ -273,25 +276,31 @@ private:
                     inputs.rows.get(), piece, plan.workers(), workers, messages, plan.divisor(),
                     sent});
             };
-            if (intended.blocks) add_sent({0, plan.workers()}, block_messages());
-            else
-                for (const RowPlan::Messages& m : task.messages)
-                    add_sent(m.workers, FloatMessages{b.rounded.get(), n, m.cast});
+            if (intended.blocks) {
+                add_sent({0, plan.workers()}, block_messages());
+            } else {
+                for_wires([&](WorkerRange workers, const auto& wires, const FloatScale& scale) {
+                    add_sent(workers, messages_by(wires, scale));
+                });
+            }
             const std::uint64_t rows = task.row_count;
             const std::uint64_t closed = task.closed_forms;
             const ReducedResults results{y, closed != 0 ? y + rows * n : nullptr,
                                          closed != 0 ? y + (rows + closed) * n : nullptr};
             if (intended.phases) encode_sums(parts, encodings, y + n);
             else add_up(intended.keys[0], task.first_row, rows, sent, results);
-            queue.launch(
-                ReducedStep{{sums + static_cast<std::uint64_t>(plan.workers()) * piece.blocks()},
-                            piece,
-                            b.reduced_rows.get() + task.first_row,
-                            rows,
-                            b.reference.get(),
-                            results,
-                            sent,
-                            task.scale});
+            with_common_wires([&](const auto& wires) {
+                queue.launch(ReducedStep<std::decay_t<decltype(wires)>>{
+                    {sums + static_cast<std::uint64_t>(plan.workers()) * piece.blocks()},
+                    piece,
+                    b.reduced_rows.get() + task.first_row,
+                    rows,
+                    b.reference.get(),
+                    results,
+                    sent,
+                    wires,
+                    task.scale});
+            });
             if (plan.has_noise()) {
                 queue.launch(NoiseErrorStep{b.reference.get(), y, piece, rows, b.errors.get()});
                 queue.launch(NoiseRatioStep{b.errors.get(), inputs.noise.get(), piece, rows,
@@ -309,10 +318,16 @@ private:
             for (const ShardPiece& part : parts.of(piece.first)) {
                 queue.launch(SumExtentStep{b.phase_sums.get() + part.first, part.count,
                                            extents + part.first_extent});
-                if (const auto& blocks = intended.phases->blocks)
-                    queue.launch(BlockAmaxStep{
-                        shard_sum(part), make_block_scaling(blocks->format),
-                        static_cast<std::uint64_t>(blocks->format.block_size), sum_amax(part)});
+                const PhaseTask& phases = *intended.phases;
+                if (phases.blocks)
+                    queue.launch(
+                        BlockAmaxStep{shard_sum(part), make_block_scaling(phases.blocks->format),
+                                      static_cast<std::uint64_t>(phases.blocks->format.block_size),
+                                      sum_amax(part)});
+                if (phases.units)
+                    queue.launch(BlockAmaxStep{shard_sum(part),
+                                               make_unit_scaling(phases.units->shift),
+                                               phases.units->unit, sum_amax(part)});
             }
         }
 
@@ -324,24 +339,72 @@ private:
                                [&]<int Size>(const auto& rounding) { f(rounding); });
         }
 
+        // Calls f(workers, wires, limits) with the encodings of workers that share one; messages in
+        // a block format are stored as they are.
+        template <class F>
+        void for_wires(const F& f) const {
+            if (intended.units)
+                return f(WorkerRange{0, plan.workers()}, piece_units(), intended.units->wire.scale);
+            for (const RowPlan::Messages& m : task.messages)
+                f(m.workers, OneWire{m.scale}, m.wire != nullptr ? m.wire->scale : FloatScale{});
+        }
+        // Calls f(wires) with the encoding that all workers share.
+        template <class F>
+        void with_common_wires(const F& f) const {
+            if (intended.units) f(piece_units());
+            else f(OneWire{task.messages[0].scale});
+        }
+        PieceUnits piece_units() const {
+            const int bits = std::countr_zero(intended.units->unit);
+            const std::uint64_t units = ((piece.count - 1) >> bits) + 1;
+            return {b.exponents.get(), intended.units->agrees ? 0 : units, bits};
+        }
+        template <class Wires>
+        FloatMessages<Wires> messages_by(const Wires& wires, const FloatScale& scale) const {
+            return {b.rounded.get(), piece.count, wires, scale};
+        }
+
         // Rounds the values of every worker; `sums` receives the lines of the messages, or is null.
         void round(PhiloxKey key, LineSums* sums) {
             if (intended.blocks) return round_blocks(key, sums);
+            if (intended.units) return round_units(key, sums);
             for (const RowPlan::Messages& m : task.messages) {
                 with_rounding_of(*m.wire, [&](const auto& rounding) {
-                    using Rounding = std::decay_t<decltype(rounding)>;
-                    queue.launch(WireStep<Rounding>{{sums},
-                                                    inputs.rows.get(),
-                                                    piece,
-                                                    plan.workers(),
-                                                    m.workers,
-                                                    rounding,
-                                                    m.cast,
-                                                    key,
-                                                    intended.wire_draws,
-                                                    b.rounded.get()});
+                    round_by(rounding, m.workers, OneWire{m.scale}, m.wire->scale, key, sums);
                 });
             }
+        }
+        template <class Rounding, class Wires>
+        void round_by(const Rounding& rounding, WorkerRange workers, const Wires& wires,
+                      const FloatScale& scale, PhiloxKey key, LineSums* sums) {
+            queue.launch(WireStep<Rounding, Wires>{{sums},
+                                                   inputs.rows.get(),
+                                                   piece,
+                                                   plan.workers(),
+                                                   workers,
+                                                   rounding,
+                                                   wires,
+                                                   scale,
+                                                   key,
+                                                   intended.wire_draws,
+                                                   b.rounded.get()});
+        }
+        void count_blocks(const auto& messages) {
+            queue.launch(BlockUseStep<std::decay_t<decltype(messages)>>{
+                inputs.rows.get(), piece, plan.workers(), messages,
+                b.uses.get() + task.first_use * piece.blocks()});
+        }
+
+        // The same with a scale for each unit of elements.
+        void round_units(PhiloxKey key, LineSums* sums) {
+            const PieceUnits wires = piece_units();
+            const FloatScale& scale = intended.units->wire.scale;
+            queue.launch(UnitScaleStep{inputs.rows.get(), piece, plan.workers(),
+                                       intended.units->agrees ? plan.workers() : 1,
+                                       make_unit_scaling(intended.units->shift), wires});
+            round_by(RuleRounding<double>{scale.cast, {}}, {0, plan.workers()}, wires, scale, key,
+                     sums);
+            if (sums != nullptr) count_blocks(messages_by(wires, scale));
         }
 
         // The same for messages in blocks. Workers whose blocks have neither random words nor a
@@ -363,8 +426,7 @@ private:
                                    [&](const auto& step) { queue.launch(step); });
             }
             if (sums == nullptr) return;
-            queue.launch(BlockUseStep{inputs.rows.get(), piece, plan.workers(), messages,
-                                      b.uses.get() + task.first_use * piece.blocks()});
+            count_blocks(messages);
             queue.launch(BlockWireStep{
                 {sums}, inputs.rows.get(), piece, plan.workers(), messages, intended.wire_draws});
         }
@@ -387,9 +449,10 @@ private:
 
         // Adds the rounded values in fp32.
         void sum_messages() {
-            for (const RowPlan::Messages& m : task.messages)
-                queue.launch(PhaseSumStep{b.rounded.get(), piece.count, m.workers, m.cast,
-                                          b.phase_sums.get()});
+            for_wires([&](WorkerRange workers, const auto& wires, const FloatScale&) {
+                queue.launch(PhaseSumStep<std::decay_t<decltype(wires)>>{
+                    b.rounded.get(), piece.count, workers, wires, b.phase_sums.get()});
+            });
         }
 
         // The sums of two phases, encoded by the owners of the shards if they are encoded.
@@ -415,12 +478,23 @@ private:
                         out + part.first});
                     continue;
                 }
-                const WireTask& wire = *encoding.wire;
-                with_rounding_of(wire, [&](auto rounding) {
-                    set_worker(rounding, intended.keys[0], owner, wire.scale.cast.random_bits);
-                    queue.launch(SumEncodingStep<decltype(rounding), double>{
-                        sums + part.first, part.count, part.in_shard, rounding, wire_cast(wire),
-                        plan.divisor(), out + part.first});
+                const auto encode = [&](auto rounding, int random_bits, const auto& wires) {
+                    set_worker(rounding, intended.keys[0], owner, random_bits);
+                    queue.launch(
+                        SumEncodingStep<decltype(rounding), double, std::decay_t<decltype(wires)>>{
+                            sums + part.first, part.count, part.in_shard, rounding, wires,
+                            plan.divisor(), out + part.first});
+                };
+                if (const auto& units = intended.phases->units) {
+                    encode(RuleRounding<double>{units->wire.scale.cast, {}},
+                           units->wire.scale.cast.random_bits,
+                           UnitWires{sum_amax(part), make_unit_scaling(units->shift),
+                                     std::countr_zero(units->unit)});
+                    continue;
+                }
+                with_rounding_of(*encoding.wire, [&](const auto& rounding) {
+                    encode(rounding, encoding.wire->scale.cast.random_bits,
+                           OneWire{wire_scale_of(*encoding.wire)});
                 });
             }
         }
@@ -429,12 +503,15 @@ private:
         void add_up(PhiloxKey key, std::uint64_t first, std::uint64_t count, const SentSums& sent,
                     const ReducedResults& results) {
             const auto launch = [&](const auto& adder) {
-                using Adder = std::decay_t<decltype(adder)>;
                 const bool closed = results.bias != nullptr;
-                queue.launch(HopStep<Adder>{
-                    b.rounded.get(), piece, plan.workers(), task.messages[0].cast, plan.divisor(),
-                    adder, b.reduced_rows.get() + first, count, b.instructions.get(), b.slots.get(),
-                    closed ? sent.bias : nullptr, closed ? sent.variance : nullptr, results});
+                with_common_wires([&](const auto& wires) {
+                    queue.launch(
+                        HopStep<std::decay_t<decltype(adder)>, std::decay_t<decltype(wires)>>{
+                            b.rounded.get(), piece, plan.workers(), wires, plan.divisor(), adder,
+                            b.reduced_rows.get() + first, count, b.instructions.get(),
+                            b.slots.get(), closed ? sent.bias : nullptr,
+                            closed ? sent.variance : nullptr, results});
+                });
             };
             if (intended.step) launch(StepAdder{*intended.step});
             else launch(RuleAdder{intended.accumulator, key});

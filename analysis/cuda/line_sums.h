@@ -32,6 +32,12 @@ struct SentValue {
     }
 };
 
+// The factor of the elements of a block before they were rounded, and the decoded value of the
+// number 1 of the format.
+struct BlockFactor {
+    double factor, scale;
+};
+
 // The sums of one lane.
 struct RowLane {
     ErrorLane pairs;

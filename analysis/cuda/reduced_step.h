@@ -32,15 +32,15 @@ struct ReducedResults {
 
 // Runs the hops. A group of 32 threads, a warp, processes 256 consecutive elements of a row, and
 // successive groups process other rows of the same elements, which are then in a cache. Adder: one
-// of emulation/cuda/allreduce/hop_program.h; StepAdder adds narrow values.
-template <class Adder>
+// of emulation/cuda/allreduce/hop_program.h; StepAdder adds stored numbers. Wires: see WireStep.
+template <class Adder, class Wires>
 struct HopStep {
     static constexpr std::uint64_t warp = 32, run = 8;  // threads of a group, elements of a thread
 
     const float* rounded;
     Piece piece;
     int workers;
-    WireCast cast;
+    Wires wires;  // common to the workers
     double divisor;
     Adder adder;
     const ReducedRow* rows;
@@ -54,8 +54,8 @@ struct HopStep {
         return (elements + warp * run - 1) / (warp * run) * warp;
     }
     APSCOPE_HD std::uint64_t count() const { return row_count * threads(piece.count); }
-    APSCOPE_HD double decoded(std::uint64_t worker, std::uint64_t i) const {
-        return cast.value_of(rounded[worker * piece.count + i]);
+    APSCOPE_HD double decoded(const WireScale& wire, std::uint64_t worker, std::uint64_t i) const {
+        return wire.value_of(rounded[worker * piece.count + i]);
     }
     APSCOPE_HD void operator()(std::uint64_t item) const {
         using Number = typename Adder::Number;
@@ -78,11 +78,12 @@ struct HopStep {
         RingPlace ring(row.ring != 0 ? piece.elements : 1, row.ring != 0 ? workers : 1,
                        row.ring != 0 ? piece.first + begin : 0);
         for (std::uint64_t i = begin; i < end; i += warp) {
+            const WireScale wire = wires.at(0, i);
             HopSumMoments hops;
             double y;
             if (row.kind == ReducedRow::Kind::exact) {
-                y = decoded(0, i);
-                for (std::uint32_t other = 1; other < w; ++other) y += decoded(other, i);
+                y = decoded(wire, 0, i);
+                for (std::uint32_t other = 1; other < w; ++other) y += decoded(wire, other, i);
             } else {
                 const std::uint32_t turn =
                     row.ring != 0 ? static_cast<std::uint32_t>(ring.at(piece.first + i)) + 1 : 0;
@@ -91,23 +92,25 @@ struct HopStep {
                                         at = turned < w ? turned : turned - w;
                     const float value = rounded[std::uint64_t{at} * count_of_row + i];
                     if constexpr (sizeof(Number) == sizeof(float)) return value;
-                    else return gather ? narrowed(cast.value_of(value)) : cast.code_of(value);
+                    else return gather ? narrowed(wire.value_of(value)) : wire.code_of(value);
                 };
                 y = runner(piece.first + i, leaf, kept, pitch, wants_moments ? &hops : nullptr);
-                if (sizeof(Number) == sizeof(double) && !gather) y = cast.decode(y);
+                const bool of_codes = sizeof(Number) == sizeof(double) || !wire.narrow;
+                if (of_codes && !gather) y = wire.decode(y);
             }
             const std::uint64_t at = r * piece.count + i;
             out.values[at] = divisor != 1.0 ? y / divisor : y;
             if (!wants_moments) continue;
             const std::uint64_t to = static_cast<std::uint64_t>(row.closed_form) * piece.count + i;
-            out.bias[to] = (wire_bias[i] + cast.decode(hops.bias)) / divisor;
+            out.bias[to] = (wire_bias[i] + wire.decode(hops.bias)) / divisor;
             const double variance =
-                (wire_variance[i] + cast.decode(cast.decode(hops.variance))) / (divisor * divisor);
+                (wire_variance[i] + wire.decode(wire.decode(hops.variance))) / (divisor * divisor);
             out.variance[to] = hops.defined ? variance : -variance;
         }
     }
 };
 
+template <class Wires>
 struct ReducedStep : LineSumsStep {
     Piece piece;
     const ReducedRow* rows;
@@ -115,7 +118,8 @@ struct ReducedStep : LineSumsStep {
     const double* reference;
     ReducedResults results;
     SentSums sent;
-    FloatScale scale;  // scale of the results; scale.units is the divisor
+    Wires wires;       // common to the workers; those of the results
+    FloatScale scale;  // the limits of the format; scale.units is the divisor
 
     APSCOPE_HD std::uint64_t count() const { return row_count * piece.blocks() * sum_lanes; }
     APSCOPE_HD RowLane begin(std::uint64_t item) const {
@@ -127,7 +131,9 @@ struct ReducedStep : LineSumsStep {
         piece.each(item_at.line / row_count, item_at.lane, [&](std::uint64_t i) {
             const std::uint64_t at = row * piece.count + i;
             const double x = reference[i], y = results.values[at];
-            lane.pairs.add_pair(x, y, scale);
+            FloatScale own = scale;
+            own.scale = wires.at(0, i).factor;
+            lane.pairs.add_pair(x, y, own);
             update_reduced_split(x, sent.exact[i], y, sent.lost[i], sent.clipped[i],
                                  [&](int k) -> double& { return lane.split[k]; });
             if (closed_form < 0) return;

@@ -67,33 +67,41 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elem
     if (has_noise) sizes_.noise = noise_blocks_a_sum;
     for (const RowTask& task : tasks) {
         Task plan{{}, {}, rows_.size()};
+        if (task.blocks || task.units) {
+            plan.first_use = sizes_.uses;
+            sizes_.uses += w;
+        }
         if (task.blocks) {  // their results have no errors in units in the last place
             const auto size = static_cast<std::uint64_t>(task.blocks->format.block_size);
             plan.messages.push_back({{0, workers}, {}, nullptr});
             plan.first_amax = amax_bits_.size();
             for (const float amax : task.blocks->amax)
                 amax_bits_.push_back(bits_cast<std::uint32_t>(amax));
-            plan.first_use = sizes_.uses;
-            sizes_.uses += w;
             sizes_.codes = w * sum_block;
             sizes_.scales = std::max(sizes_.scales, w * (sum_block / size));
-        } else {
-            plan.scale = task.wires[0].scale;
-            plan.scale.units = divisor;
+        } else if (task.units) {
+            const WireTask& wire = task.units->wire;
+            plan.messages.push_back({{0, workers}, {}, &wire});
+            plan.scale = wire.scale;
+            sizes_.exponents = std::max(sizes_.exponents, w * (sum_block / task.units->unit));
         }
+        if (!task.wires.empty()) plan.scale = task.wires[0].scale;
+        plan.scale.units = divisor;
         for (const WireTask& wire : task.wires) {
             const int sharing = workers / static_cast<int>(task.wires.size());
             const int first = plan.messages.empty() ? 0 : plan.messages.back().workers.last;
             if (first != 0 && plan.messages.back().wire->scale.scale == wire.scale.scale)
                 plan.messages.back().workers.last += sharing;
-            else plan.messages.push_back({{first, first + sharing}, wire_cast(wire), &wire});
+            else plan.messages.push_back({{first, first + sharing}, wire_scale_of(wire), &wire});
         }
         if (task.phases) {  // its rows have no errors in units in the last place
             sizes_.phase_sums = sum_block;
             if (task.phases->encodes()) plan.encoded_sum = encoded_sums_++;
-            if (task.phases->blocks) {
+            if (task.phases->blocks || task.phases->units) {
                 const auto size =
-                    static_cast<std::uint64_t>(task.phases->blocks->format.block_size);
+                    task.phases->units
+                        ? std::uint64_t{task.phases->units->unit}
+                        : static_cast<std::uint64_t>(task.phases->blocks->format.block_size);
                 plan.first_sum_block = sum_blocks_;
                 plan.blocks_of_shard = ((elements + w - 1) / w + size - 1) / size;
                 sum_blocks_ += w * plan.blocks_of_shard;
@@ -137,7 +145,7 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elem
             sizes_.drawn =
                 std::max(sizes_.drawn, (plan.draws + 2) * plan.sampled_count * sum_block);
         sizes_.slots = std::max(sizes_.slots, static_cast<std::uint64_t>(slots) *
-                                                  HopStep<StepAdder>::threads(sum_block));
+                                                  HopStep<StepAdder, OneWire>::threads(sum_block));
         plans_.push_back(plan);
     }
 }
@@ -145,7 +153,8 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elem
 std::uint64_t RowPlan::bytes() const {
     const Sizes& s = sizes_;
     const std::uint64_t doubles = sum_block + s.sent + s.results + s.drawn + 2 * s.noise + s.errors;
-    return (3 * s.row_floats + s.phase_sums + s.scales) * sizeof(float) + s.codes + s.scales +
+    return s.exponents * sizeof(std::int16_t) +
+           (3 * s.row_floats + s.phase_sums + s.scales) * sizeof(float) + s.codes + s.scales +
            doubles * sizeof(double) + s.uses * sizeof(BlockUseSums) + s.slots * sizeof(HopSlot) +
            encoded_sums_ * sizeof(SumExtent) + s.sums * sizeof(LineSums) +
            s.ratios * sizeof(RatioProduct) + s.draws * sizeof(DrawSums);
@@ -186,7 +195,7 @@ std::vector<RowTotals> RowPlan::no_totals(std::uint64_t elements) const {
     std::vector<RowTotals> totals(tasks_.size());
     for (std::size_t t = 0; t < totals.size(); ++t) {
         totals[t].wire.resize(static_cast<std::size_t>(workers_));
-        if (tasks_[t].blocks) totals[t].blocks.resize(totals[t].wire.size());
+        if (tasks_[t].blocks || tasks_[t].units) totals[t].blocks.resize(totals[t].wire.size());
         totals[t].reduced.resize(tasks_[t].reduced.size());
         for (ErrorStatistics& s : totals[t].wire) s.count = elements;
         for (std::size_t r = 0; r < totals[t].reduced.size(); ++r) {
@@ -213,7 +222,12 @@ void RowPlan::add(const PieceSums& sums, std::uint64_t blocks,
         for (std::uint64_t b = 0; b < blocks; ++b) {
             for (std::uint64_t worker = 0; worker < w; ++worker)
                 add_block(totals[t].wire[worker], *sent++);
-            for (BlockUse& of_worker : totals[t].blocks) of_worker.merge(use_of(*uses++));
+            for (BlockUse& of_worker : totals[t].blocks) {
+                int &least = totals[t].least_exponent, &largest = totals[t].largest_exponent;
+                least = std::min(least, uses->factor_min);
+                largest = std::max(largest, uses->factor_max);
+                of_worker.merge(use_of(*uses++));
+            }
             for (RowTotals::Reduced& row : totals[t].reduced) {
                 add_block(row.statistics, *results++);
                 if (has_noise_) row.statistics.over_noise.add(*ratios++);

@@ -27,8 +27,8 @@ struct PieceSums {
     std::span<const DrawSums> draws;       // of sampled rows
 };
 
-inline WireCast wire_cast(const WireTask& wire) {
-    return {{wire.scale.scale, wire.inverse, wire.narrow.has_value()}, wire.scale};
+inline WireScale wire_scale_of(const WireTask& wire) {
+    return {wire.scale.scale, wire.inverse, wire.narrow.has_value()};
 }
 
 class RowPlan {
@@ -36,16 +36,16 @@ public:
     RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elements, double divisor,
             bool has_noise);
 
-    // Neighbouring workers that share a scale. `wire` is null for messages in blocks, whose values
-    // are stored as they are.
+    // Neighbouring workers that share a scale or the scales of units. `wire` is null for messages
+    // in a block format, whose values are stored as they are.
     struct Messages {
         WorkerRange workers;
-        WireCast cast;
+        WireScale scale;
         const WireTask* wire;
     };
     struct Task {
         std::vector<Messages> messages;  // of all workers
-        FloatScale scale;                // scale of the results
+        FloatScale scale;                // of the results; scale.units is the divisor
         // The index in rows() of the task's first row. The task has all its reduced rows there,
         // then its sampled rows a second time.
         std::uint64_t first_row;
@@ -80,6 +80,7 @@ public:
         std::uint64_t sums = 0, uses = 0, ratios = 0, draws = 0,  // of PieceSums
             row_floats = 0,                                       // the workers' values
             codes = 0, scales = 0,                                // of messages in blocks
+            exponents = 0,                                        // of the scales of units
             sent = 3 * sum_block,                                 // SentSums
             results = 0,                                          // ReducedResults
             drawn = 0,              // the results of draws, and their spread

@@ -16,7 +16,8 @@
 //      ratios       8 noise blocks    their ratios to the noise, multiplied
 //      draws        the messages and hops of K draws, and their statistics (draw_step.h)
 //
-// Messages in a block format have steps of their own in place of `wire` (block_row_step.h). In
+// Messages in a block format have steps of their own in place of `wire`, and scales of units of
+// elements a step before it (block_row_step.h). In
 // place of hops, a reduction in two phases has sums and their encoding
 // (emulation/cuda/allreduce/phase_step.h). If the sums are encoded, a replay runs twice through its
 // item: first for the extents of the sums, then for the rows.
@@ -30,38 +31,59 @@
 
 #include "analysis/cuda/line_sums.h"
 #include "analysis/cuda/piece.h"
+#include "emulation/cuda/allreduce/unit_scale.h"
 #include "emulation/cuda/allreduce/wire_scale.h"
 
 namespace apscope::detail {
 
-// The encoding of values for the wire, with what statistics need of it.
-struct WireCast : WireScale {
-    FloatScale scale;
+// The message of a value, from the number that is stored for it.
+APSCOPE_HD SentValue message_of(const WireScale& wire, float stored) {
+    return {wire.value_of(stored), wire.code_of(stored), wire.factor};
+}
+// The moments of rounding x, which became y, in units of x.
+APSCOPE_HD RoundingMoments moments_of(const WireScale& wire, const Cast<double>& cast, float x,
+                                      double y) {
+    if (!is_stochastic(cast.rounding)) return {y - widened(x), 0.0, true};
+    const RoundingMoments m = moments_by_mode(widened(x) * wire.factor, cast);
+    return {wire.decode(0.0 + m.bias), wire.decode(wire.decode(0.0 + m.variance)), m.defined};
+}
 
-    // The message of a value, from the number that is stored for it.
-    APSCOPE_HD SentValue message(float stored) const {
-        return {value_of(stored), code_of(stored), scale.scale};
-    }
-    // The moments of rounding x, which became y, in units of x.
-    APSCOPE_HD RoundingMoments moments(float x, double y) const {
-        if (!is_stochastic(scale.cast.rounding)) return {y - widened(x), 0.0, true};
-        const RoundingMoments m = moments_by_mode(widened(x) * scale.scale, scale.cast);
-        return {decode(0.0 + m.bias), decode(decode(0.0 + m.variance)), m.defined};
+// The wires of a piece with a power of two for each unit of elements; element i is the i-th of the
+// piece.
+struct PieceUnits {
+    std::int16_t* exponents;  // k of the scales 2^-k
+    std::uint64_t units;      // from one worker's exponents to the next one's; 0: they are common
+    int block_bits;           // log2 of the number of elements of a unit
+
+    APSCOPE_HD WireScale at(std::uint64_t worker, std::uint64_t i) const {
+        return unit_wire(exponents[worker * units + (i >> block_bits)]);
     }
 };
 
-// The messages that WireStep stores.
+// The messages that WireStep stores. Wires: OneWire or PieceUnits.
+template <class Wires>
 struct FloatMessages {
     const float* rounded;
     std::uint64_t pitch;  // from one worker's values to the next one's
-    WireCast cast;
+    Wires wires;
+    FloatScale scale;  // the limits of the format
 
-    APSCOPE_HD const FloatScale& limits() const { return cast.scale; }
+    APSCOPE_HD const FloatScale& limits() const { return scale; }
     APSCOPE_HD SentValue at(std::uint64_t worker, std::uint64_t i) const {
-        return cast.message(rounded[worker * pitch + i]);
+        return message_of(wires.at(worker, i), rounded[worker * pitch + i]);
     }
-    APSCOPE_HD RoundingMoments moments(std::uint64_t, std::uint64_t, float x, double y) const {
-        return cast.moments(x, y);
+    APSCOPE_HD RoundingMoments moments(std::uint64_t worker, std::uint64_t i, float x,
+                                       double y) const {
+        return moments_of(wires.at(worker, i), scale.cast, x, y);
+    }
+    // For units of elements: see BlockMessages in block_row_step.h.
+    APSCOPE_HD int block_bits() const { return wires.block_bits; }
+    APSCOPE_HD BlockFactor begin_block(std::uint64_t worker, std::uint64_t first) const {
+        const WireScale wire = wires.at(worker, first);
+        return {wire.factor, wire.inverse};
+    }
+    APSCOPE_HD double element(std::uint64_t worker, std::uint64_t i) const {
+        return rounded[worker * pitch + i];
     }
 };
 
@@ -82,15 +104,17 @@ struct ReferenceStep {
 };
 
 // Rounding is one of emulation/cuda/cast/group_rounding.h; it rounds fp32 numbers for narrow
-// values, scaled numbers in fp64 for codes. Without `out`, values are only rounded.
-template <class Rounding>
+// values, scaled numbers in fp64 for codes. Without `out`, values are only rounded. Wires: OneWire
+// or PieceUnits.
+template <class Rounding, class Wires>
 struct WireStep : LineSumsStep {
     const float* rows;
     Piece piece;
     int all_workers;
     WorkerRange workers;  // those of the step
     Rounding rounding;    // its stream differs per worker
-    WireCast cast;
+    Wires wires;
+    FloatScale scale;  // the limits of the format
     PhiloxKey key;
     // True: the moments of the roundings are added up, for the result row of the messages.
     bool moments;
@@ -104,19 +128,22 @@ struct WireStep : LineSumsStep {
         const LaneItem at(item);
         const std::uint64_t worker = worker_of(at.line);
         Rounding rounding_of_row = rounding;
-        set_worker(rounding_of_row, key, worker, cast.scale.cast.random_bits);
+        set_worker(rounding_of_row, key, worker, scale.cast.random_bits);
         const float* row = rows + worker * piece.count;
         float* sent = rounded + worker * piece.count;
         RowLane lane;
         piece.each(at.line / workers.size(), at.lane, [&](std::uint64_t i) {
+            const WireScale wire = wires.at(worker, i);
             float value[1] = {row[i]};
-            round_for_wire(rounding_of_row, cast, value, piece.first + i);
+            round_for_wire(rounding_of_row, wire, value, piece.first + i);
             sent[i] = value[0];
             if (out == nullptr) return;
             const double x = row[i];
-            const SentValue message = cast.message(sent[i]);
-            lane.add_sent(x, message, cast.scale);
-            if (moments) lane.moments.add(x, message.value, cast.moments(row[i], message.value));
+            const SentValue message = message_of(wire, sent[i]);
+            lane.add_sent(x, message, scale);
+            if (moments)
+                lane.moments.add(x, message.value,
+                                 moments_of(wire, scale.cast, row[i], message.value));
         });
         return lane;
     }
@@ -135,7 +162,7 @@ struct SentSums {
     double *exact, *lost, *clipped, *bias, *variance;
 };
 // Continues the sums with those of a range of workers. The range of the last workers divides them.
-// Messages: FloatMessages or BlockMessages.
+// Messages: FloatMessages or BlockMessages (block_row_step.h).
 template <class Messages>
 struct SentStep {
     const float* rows;

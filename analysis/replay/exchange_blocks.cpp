@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "emulation/blocks/blocks.h"
+#include "analysis/replay/exchange_task.h"
 #include "emulation/machine/row_kernels.h"
 #include "emulation/schemes/codecs/add_row.h"
 
@@ -219,53 +219,16 @@ double ExchangeBlocks::max_ulp(std::size_t first, std::span<const double> refere
     return largest;
 }
 
-bool encodes_in_blocks(const SchemeParts& scheme, const ItemContext& item) {
-    const SchemeEncoding& encoding = scheme.encoding;
-    const auto serves = [](const BlockEncoding& blocks) { return has_whole_blocks(blocks.format); };
-    const bool draws = scheme.draws() || scheme.sums_draw();
-    if (scheme.choice.draw || !scheme.only_encodes() || (draws && item.draws > 1)) return false;
-    if (encoding.blocks) return serves(*encoding.blocks);
-    if (!encoding.block_phases || !item.reduces || draws) return false;
-    const BlockPhases& phases = *encoding.block_phases;
-    return serves(phases.phase1) && (!phases.phase2 || serves(*phases.phase2));
-}
-
-BlockTask ExchangeBlocks::block_task(const BlockEncoding& encoding) const {
-    BlockTask task{encoding.format, encoding.projection};
-    if (!encoding.format.tensor_scale) return task;
-    for (const AgreedStatistics& row : statistics_)
-        task.amax.push_back(static_cast<float>(row.amax));
-    const bool agrees = encoding.agrees && !scheme_.encoding.block_phases;
-    if (agrees) std::ranges::fill(task.amax, std::ranges::max(task.amax));
-    return task;
-}
-
 std::optional<RowTask> ExchangeBlocks::task() {
-    if (!encodes_in_blocks(scheme_, item_)) return std::nullopt;
-    const std::optional<BlockPhases>& phases = scheme_.encoding.block_phases;
-    const BlockEncoding& encoding = phases ? phases->phase1 : *scheme_.encoding.blocks;
-    const BlockFormat& format = encoding.format;
-    RowTask task;
-    task.blocks = block_task(encoding);
-    task.step.emplace();  // decoded values are added in fp32
-    task.wire_draws = task.wants_moments = is_stochastic(encoding.projection.rounding);
-    task.keys = {item_.key(0)};
-    if (phases) {
-        task.phases.emplace();
-        if (phases->phase2)
-            task.phases->blocks = BlockTask{phases->phase2->format, phases->phase2->projection};
-    }
-    for (const RowFacts& row : facts_.reduced)
-        task.reduced.push_back({{Topology::Kind::gather, 0, false},
-                                row.exact,
-                                row.adds_moments && task.wants_moments});
+    if (!encodes_on_device(scheme_, item_)) return std::nullopt;
+    RowTask task = exchange_task(scheme_, item_, statistics_, facts_.reduced);
     certain_ = !task.wants_moments;
+    has_scales_ = true;
     facts_.splits = true;
-    const std::size_t n = item_.elements();
-    const ScaleBits side = scale_bits_of(format, BlockShape{1, n, 1}.blocks(format));
-    std::ranges::fill(payload_bits_, payload_bits(format, n));
-    std::ranges::fill(side_bits_, side.all);
-    std::ranges::fill(tensor_bits_, side.of_tensor);
+    const MessageBits bits = message_bits(scheme_, item_.elements());
+    std::ranges::fill(payload_bits_, bits.payload);
+    std::ranges::fill(side_bits_, bits.side);
+    std::ranges::fill(tensor_bits_, bits.of_tensor);
     return task;
 }
 

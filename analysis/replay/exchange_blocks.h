@@ -15,9 +15,6 @@
 
 namespace apscope::detail {
 
-// True if a device can compute the rows of this scheme, whose messages are in blocks.
-bool encodes_in_blocks(const SchemeParts& scheme, const ItemContext& item);
-
 class ExchangeBlocks final : public BlockSource {
 public:
     // statistics: of every row, only for task().
@@ -42,13 +39,18 @@ public:
     void reduce(std::size_t r, std::size_t first, std::span<double> y, HopMoments* hops) override;
     double max_ulp(std::size_t first, std::span<const double> reference,
                    std::span<const double> y) const override;
-    // For schemes that a device encodes in blocks (encodes_in_blocks()); collects the facts, as
-    // look_at() does.
+    // Collects the facts, as look_at() does, if there is a task (exchange_task.h).
     std::optional<RowTask> task() override;
-    void take(const RowTotals& totals) override { blocks_ = totals.blocks; }
+    void take(const RowTotals& totals) override {
+        blocks_ = totals.blocks;
+        if (totals.least_exponent == totals.largest_exponent && names_exponent())
+            scale_exponent_ = totals.least_exponent;
+    }
+    SentItem end() { return end(scale_exponent_, false); }  // after take()
 
 private:
-    BlockTask block_task(const BlockEncoding& encoding) const;
+    // True if all workers agree on the scales of units.
+    bool names_exponent() const { return scheme_.encoding.units && !scheme_.encoding.plain_phases; }
     void add_sum_moments(std::size_t first, HopMoments& moments);
 
     const SchemeParts& scheme_;
@@ -62,6 +64,7 @@ private:
         in_blocks_ = true,    // all messages so far have block scales
         has_scales_ = false;  // some exchange had scales
     std::vector<BlockUse> blocks_;
+    std::optional<int> scale_exponent_;  // the device's
     std::vector<std::uint64_t> payload_bits_, side_bits_, tensor_bits_;
     // The current exchange, and the tensor's element at which it begins.
     const Exchange* e_ = nullptr;

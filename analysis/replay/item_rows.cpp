@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "analysis/replay/exchange_task.h"
 #include "core/fixed_shape_sum.h"
 
 namespace apscope::detail {
@@ -28,13 +29,13 @@ struct RunAlone {
              std::span<const AgreedStatistics> statistics, BlockBuffers& buffers)
         : account(item, buffers.account, source(scheme, item, statistics, buffers)) {}
 
-    SentItem sent() const { return blocks ? blocks->end({}, false) : phases->sent(); }
+    SentItem sent() const { return blocks ? blocks->end() : phases->sent(); }
 
 private:
     std::unique_ptr<BlockSource> source(const Alone& of, const ItemContext& item,
                                         std::span<const AgreedStatistics> statistics,
                                         BlockBuffers& buffers) {
-        if (encodes_in_blocks(*of.scheme, item)) {
+        if (encodes_on_device(*of.scheme, item)) {
             auto made = std::make_unique<ExchangeBlocks>(*of.scheme, item, statistics);
             blocks = made.get();
             return made;
@@ -128,7 +129,7 @@ std::vector<std::vector<ResultRow>> streamed_rows(std::span<const Streamed> sche
         alone.empty() ? std::vector<AgreedStatistics>{} : statistics_of_rows(item.gradients);
     std::vector<std::optional<RunAlone>> alone_runs(alone.size());
     const auto begin_alone = [&](std::size_t i) {
-        const ItemContext own = item_of({}, alone[i].for_last, item);
+        const ItemContext own = item_of(alone[i].topologies, alone[i].for_last, item);
         return &alone_runs[i].emplace(alone[i], own, statistics, buffers).account;
     };
     std::vector<ItemAccount*> accounts;

@@ -35,12 +35,13 @@ struct Streamed {
 };
 
 // A scheme whose rows do not depend on other tensors and steps, at the item's step: a reduction in
-// two phases for which supports_phases() is true, or a scheme for which encodes_in_blocks() is, if
+// two phases for which supports_phases() is true, or a scheme for which encodes_on_device() is, if
 // the item is for the device.
 struct Alone {
     const SchemeParts* scheme;
     TrainingStep step;
-    bool for_last = false;  // as in Streamed, for the scheme's own row
+    std::span<const Topology> topologies = {};  // those that add the scheme's codes
+    bool for_last = false;                      // as in Streamed, for the scheme's own row
 };
 
 // True if the device computes the schemes of this item that it supports; `device` may be null.

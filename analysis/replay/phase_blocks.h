@@ -33,7 +33,7 @@ private:
     }
 
     const SchemeParts& scheme_;
-    const FloatPhases& phases_;
+    const PlainPhases& phases_;
     ItemContext item_;
     PhiloxKey key_;
     BlockBuffers& buffers_;

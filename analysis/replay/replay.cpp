@@ -10,11 +10,13 @@
 
 #include "analysis/replay/bucket_views.h"
 #include "analysis/replay/check_options.h"
+#include "analysis/replay/exchange_task.h"
 #include "analysis/replay/first_pass.h"
 #include "analysis/replay/item_queue.h"
 #include "analysis/replay/item_rows.h"
 #include "analysis/replay/item_views.h"
 #include "analysis/replay/requested_topologies.h"
+#include "analysis/replay/resolve_schemes.h"
 #include "analysis/replay/row_stream.h"
 #include "analysis/replay/tensor_rows.h"
 #include "analysis/replay/work_list.h"
@@ -23,34 +25,17 @@
 #include "emulation/machine/memory.h"
 #include "emulation/machine/parallel.h"
 #include "emulation/schemes/lookahead.h"
-#include "emulation/schemes/resolved_schemes.h"
 
 namespace apscope::detail {
 
 namespace {
-
-std::vector<ResolvedScheme> resolve(const Manifest& manifest, const ReplayOptions& options) {
-    std::vector<std::string> names, roles;
-    for (const TensorInfo& t : manifest.tensors) {
-        names.push_back(t.name);
-        roles.push_back(t.role);
-    }
-    const std::vector<PolicyTensor> all = policy_tensors(names, roles);
-    std::vector<PolicyTensor> tensors;
-    for (const std::size_t k : options.tensors) tensors.push_back(all[k]);
-    std::vector<std::int64_t> numbers;
-    for (const std::size_t t : options.steps) numbers.push_back(manifest.steps[t].number);
-    std::vector<ResolvedScheme> resolved = resolve_policies(options.schemes, tensors, numbers);
-    if (manifest.stage != "local") return resolved;
-    return with_compositions(options.topologies, resolved);
-}
 
 // A running replay: the data that its items share.
 class Replay {
 public:
     Replay(const Trace& trace, ReplayOptions options)
         : trace_(trace), manifest_(trace.manifest()), options_(std::move(options)),
-          schemes_(resolve(manifest_, options_)), work_(manifest_, options_, schemes_),
+          schemes_(resolve_schemes(manifest_, options_)), work_(manifest_, options_, schemes_),
           topologies_(options_.topologies) {
         for (const ResolvedScheme& scheme : schemes_)
             if (scheme.streams()) scheme.parts().add_to(needed_);
@@ -181,7 +166,8 @@ std::vector<ResultRow> Replay::stream(std::size_t t, std::size_t k, const ItemCo
     }
     std::vector<Alone> others;
     for (const std::size_t s : alone)
-        others.push_back({&schemes_[s].parts(), training_step(t, k, item), schemes_[s].composed});
+        others.push_back({&schemes_[s].parts(), training_step(t, k, item),
+                          orders_of(schemes_[s].parts()), schemes_[s].composed});
     std::vector<std::vector<ResultRow>> made = streamed_rows(
         schemes, others, item, workspace.blocks_of(options_.workers), options_.device);
     std::vector<ResultRow> rows;
@@ -284,8 +270,10 @@ Replay::Made Replay::do_item(const WorkItem& item, Workspace& workspace) {
             const ResolvedScheme& resolved = schemes_[s];
             if (!work_.includes(item, resolved, t)) continue;
             const SchemeParts& parts = resolved.parts();
+            ItemContext own = context;
+            own.topologies = orders_of(parts);
             const bool is_alone =
-                supports_phases(parts, context) || (on_device && encodes_in_blocks(parts, context));
+                supports_phases(parts, own) || (on_device && encodes_on_device(parts, own));
             (resolved.streams() ? streaming : is_alone ? alone : others).push_back(s);
         }
         // Two-phase reductions come after the schemes' own rows, as in a table of results.
@@ -510,7 +498,7 @@ SelectionStatistics read_statistics(const Trace& trace, ReplayOptions options,
 std::vector<WorkCost> work_costs(const Trace& trace, const ReplayOptions& options) {
     const FloatEnvironment environment;
     check_options(trace, options);
-    const std::vector<ResolvedScheme> schemes = resolve(trace.manifest(), options);
+    const std::vector<ResolvedScheme> schemes = resolve_schemes(trace.manifest(), options);
     WorkList work(trace.manifest(), options, schemes);
     const std::vector<double> seconds = work.seconds();
     std::vector<WorkCost> costs;

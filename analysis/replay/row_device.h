@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -48,6 +49,16 @@ struct BlockTask {
     std::vector<float> amax = {};
 };
 
+// Rounding to a float grid under a power of two for every `unit` consecutive elements, of which the
+// blocks of the fixed-shape sums consist.
+struct UnitTask {
+    WireTask wire;  // without a scale; codes are stored
+    std::size_t unit;
+    std::function<int(double)> shift;  // UnitEncoding::shift for the workers that agree
+    // True if all workers agree on the scales; false: every worker has its own.
+    bool agrees = false;
+};
+
 // A reduction in two phases (emulation/schemes/two_phase.h): the owner of a shard adds the messages
 // in fp32, in rank order, and encodes the sum.
 struct PhaseTask {
@@ -56,14 +67,16 @@ struct PhaseTask {
     std::function<WireTask(float, std::uint64_t, std::size_t)> encoding;
     // The sums are rounded to this format, and `amax` is empty, because it is that of a sum.
     std::optional<BlockTask> blocks = {};
+    std::optional<UnitTask> units = {};
 
-    bool encodes() const { return encoding || blocks; }
+    bool encodes() const { return encoding || blocks || units; }
 };
 
 // One scheme whose messages are rounded to a format.
 struct RowTask {
-    std::vector<WireTask> wires;  // one for all workers, or one for each; empty with `blocks`
+    std::vector<WireTask> wires;  // one for all workers, or one for each; empty with the next two
     std::optional<BlockTask> blocks = {};
+    std::optional<UnitTask> units = {};
     bool wire_draws = false;  // wire rows have moments
     // Set for a reduction in two phases, which has two reduced rows, the exact one and its own, and
     // none of the parts from `step` to `wants_moments`.
@@ -87,7 +100,10 @@ struct RowTask {
 
 struct RowTotals {
     std::vector<ErrorStatistics> wire;  // one per worker
-    std::vector<BlockUse> blocks;       // of messages in blocks, one per worker; otherwise empty
+    std::vector<BlockUse> blocks;  // of messages in blocks or units, one per worker; else empty
+    // The smallest and the largest exponent of the scales of units.
+    int least_exponent = std::numeric_limits<int>::max(),
+        largest_exponent = std::numeric_limits<int>::min();
     bool wire_moments_defined = true;
 
     struct Reduced {

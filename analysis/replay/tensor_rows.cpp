@@ -12,7 +12,7 @@ namespace apscope::detail {
 std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep& step,
                                    State& state, const ItemContext& item, BlockBuffers& buffers) {
     if (supports_phases(scheme, item)) {
-        const Alone phases{&scheme, step, item.last_alone};
+        const Alone phases{&scheme, step, {}, item.last_alone};
         return std::move(streamed_rows({}, {&phases, 1}, item, buffers)[0]);
     }
     auto source = std::make_unique<ExchangeBlocks>(scheme, item);

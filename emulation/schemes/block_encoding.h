@@ -1,11 +1,14 @@
-// BlockEncoding describes an encode() (scheme_parts.h) that rounds a tensor to a block format and
-// does nothing else, so that a device can do the same. Blocks are counted from the tensor's start.
+// Descriptions of an encode() (scheme_parts.h) that rounds blocks of a tensor and does nothing else,
+// so that a device can do the same. Blocks are counted from the tensor's start.
+//
+//      BlockEncoding    to a block format; every worker has its own scales
+//      UnitEncoding     to the grid of the float encoder, under a power of two for each unit of
+//                       consecutive elements, which follows from the unit's amax
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <optional>
+#include <functional>
 
 #include "core/block_format.h"
 #include "core/projection.h"
@@ -19,10 +22,12 @@ struct BlockEncoding {
     bool agrees = false;
 };
 
-// The encodings of a reduction in two phases that adds the messages in fp32 (two_phase.h).
-struct BlockPhases {
-    BlockEncoding phase1;
-    std::optional<BlockEncoding> phase2;  // absent: the sums are not encoded
+struct UnitEncoding {
+    std::size_t unit;  // number of elements
+    // The exponent of the scale, from the largest finite magnitude of a unit over all workers. For
+    // twice the magnitude it is less by 1, down to the magnitude 2^-126, below which it does not
+    // change; it is any number for 0.
+    std::function<int(double amax, int workers)> shift;
 };
 
 // Bits of a message besides its payload.

@@ -32,16 +32,12 @@ bool chooses_alone(const SchemeParts& parts) {
 
 }  // namespace
 
-std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
-                                                std::shared_ptr<const Scheme> phase1,
-                                                std::shared_ptr<const Scheme> phase2) {
-    const bool plain = phases.sum == "fp32" && !phases.own_exact;
-    if (!plain || !chooses_alone(phase1->parts)) return nullptr;
-    if (phase2 && !chooses_alone(phase2->parts)) return nullptr;
+bool are_float_phases(const PlainPhases& phases) {
+    const Scheme *phase1 = phases.phase1.get(), *phase2 = phases.phase2.get();
+    if (!chooses_alone(phase1->parts) || (phase2 && !chooses_alone(phase2->parts))) return false;
     // If only the sums are rounded stochastically, they have moments, which only the composition
     // (two_phase.cpp) computes.
-    if (phase2 && phase2->parts.draws() && !phase1->parts.draws()) return nullptr;
-    return std::make_shared<const FloatPhases>(FloatPhases{std::move(phase1), std::move(phase2)});
+    return !phase2 || !phase2->parts.draws() || phase1->parts.draws();
 }
 
 std::vector<AgreedStatistics> statistics_of_rows(std::span<const std::span<const float>> rows) {
@@ -69,7 +65,7 @@ std::size_t PhaseExchange::Wires::of(const Decision& decision) {
     return place;
 }
 
-PhaseExchange::PhaseExchange(const FloatPhases& phases, const TrainingStep& step,
+PhaseExchange::PhaseExchange(const PlainPhases& phases, const TrainingStep& step,
                              std::span<const std::span<const float>> gradients,
                              std::span<const AgreedStatistics> statistics, FloatBuffers& buffers,
                              FloatBuffers& ahead)

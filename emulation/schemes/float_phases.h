@@ -15,19 +15,13 @@
 
 #include "emulation/allreduce/shard.h"
 #include "emulation/schemes/float_wire.h"
-#include "emulation/schemes/scheme.h"
+#include "emulation/schemes/two_phase.h"
 
 namespace apscope::detail {
 
-// The schemes of both phases. Each has a float encoder as fast path (SchemeParts::streams) and no
-// state.
-struct FloatPhases {
-    std::shared_ptr<const Scheme> phase1, phase2;  // phase2: null if the sums are not encoded
-};
-// The fast path, or null if there is none. `phase2` may be null.
-std::shared_ptr<const FloatPhases> float_phases(const TwoPhase& phases,
-                                                std::shared_ptr<const Scheme> phase1,
-                                                std::shared_ptr<const Scheme> phase2);
+// True if the fast path serves these schemes: each has a float encoder as fast path
+// (SchemeParts::streams) and no state.
+bool are_float_phases(const PlainPhases& phases);
 
 // The statistics of every row by itself.
 std::vector<AgreedStatistics> statistics_of_rows(std::span<const std::span<const float>> rows);
@@ -41,7 +35,7 @@ class PhaseExchange {
 public:
     // The arguments must outlive the object. statistics: of every row (statistics_of_rows). ahead:
     // buffers for messages of elements outside the current block, and for encoded sums.
-    PhaseExchange(const FloatPhases& phases, const TrainingStep& step,
+    PhaseExchange(const PlainPhases& phases, const TrainingStep& step,
                   std::span<const std::span<const float>> gradients,
                   std::span<const AgreedStatistics> statistics, FloatBuffers& buffers,
                   FloatBuffers& ahead);
@@ -78,7 +72,7 @@ private:
     void sum_of(const Shard& shard, std::size_t first, std::size_t count);
     void append_sum(std::size_t s, const Shard& shard);
 
-    const FloatPhases& phases_;
+    const PlainPhases& phases_;
     TrainingStep step_;  // with workers = 1, because each row is encoded by itself
     std::span<const std::span<const float>> gradients_;
     FloatBuffers &buffers_, &ahead_;

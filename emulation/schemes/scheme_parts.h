@@ -16,7 +16,7 @@
 
 namespace apscope::detail {
 
-struct FloatPhases;
+struct PlainPhases;
 
 // SchemeChoice::draw of messages that depend on common random words, but on no drawn parameter.
 inline void common_words(const TrainingStep&, Parameters&, std::size_t) {}
@@ -113,10 +113,11 @@ struct SchemeEncoding {
     // Encodes if encode() is empty, and reduces if reduce() is empty.
     std::optional<FloatEncoder> float_encoder = {};
     // The fast path of two phases, with the same bits as the other functions (float_phases.h).
-    std::shared_ptr<const FloatPhases> float_phases = {};
-    // What a device needs to know in place of encode(), and of both phases' encode() and reduce().
+    std::shared_ptr<const PlainPhases> float_phases = {};
+    // What a device needs to know in place of encode(), and in two phases of encode() and reduce().
     std::optional<BlockEncoding> blocks = {};
-    std::optional<BlockPhases> block_phases = {};
+    std::optional<UnitEncoding> units = {};
+    std::shared_ptr<const PlainPhases> plain_phases = {};
     // The bytes of the tables that each thread stores for rows of this length, besides the memory
     // that is counted per element.
     std::function<std::size_t(std::size_t elements)> tables = {};

@@ -39,7 +39,7 @@ FloatBuffers& buffers_of(std::optional<FloatBuffers>& buffers, int workers) {
 }
 
 // Runs both phases block by block, with the same bits as two_phase.cpp.
-void run_in_phases(const FloatPhases& phases, const TrainingStep& step,
+void run_in_phases(const PlainPhases& phases, const TrainingStep& step,
                    std::span<const std::span<const float>> gradients, double divisor,
                    std::span<float> out) {
     thread_local std::optional<FloatBuffers> at_hand, ahead;
@@ -172,7 +172,7 @@ std::vector<PhasedReduction> StepExchange::choose_in_phases(
                                     std::to_string(tensors_.size()));
     std::vector<PhasedReduction> found(tensors_.size());
     for (const ResolvedScheme& scheme : schemes_at(number)) {
-        const FloatPhases& phases = *scheme.parts().encoding.float_phases;
+        const PlainPhases& phases = *scheme.parts().encoding.float_phases;
         const std::shared_ptr<const Scheme>& by = phase == 1 ? phases.phase1 : phases.phase2;
         for (std::size_t k = 0; k < tensors_.size(); ++k) {
             if (!scheme.has_item(k)) continue;

@@ -135,19 +135,6 @@ bool are_certain(const SchemeParts& phase1, const std::vector<Message>& messages
     return !phase1.draws() || std::ranges::all_of(messages, &Message::certain);
 }
 
-// The encodings of two phases that round to block formats, if a device can do the same. Without
-// common random words, since those have other streams.
-std::optional<BlockPhases> block_phases(const TwoPhase& phases, const SchemeParts& phase1,
-                                        const SchemeParts& phase2) {
-    const auto serves = [](const SchemeParts& parts) {
-        return parts.encoding.blocks && parts.only_encodes() && !parts.choice.draw;
-    };
-    const bool plain = phases.sum == "fp32" && !phases.own_exact;
-    if (!plain || !serves(phase1) || (phases.has_phase2 && !serves(phase2))) return std::nullopt;
-    return BlockPhases{*phase1.encoding.blocks,
-                       phases.has_phase2 ? phase2.encoding.blocks : std::nullopt};
-}
-
 // The transport of two phases, in which each message carries its scale.
 Transport phased(const SchemeParts& phase1, const SchemeParts& phase2) {
     Transport t;
@@ -287,9 +274,13 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     // The variance of a sum of messages with common random words is not the sum of their variances.
     const bool adds_variances = phases.sum == "exact" && !phase1->parts.choice.draw;
     const SchemeEncoding& one = phase1->parts.encoding;
+    std::shared_ptr<const PlainPhases> plain;
+    if (phases.sum == "fp32" && !phases.own_exact)
+        plain = std::make_shared<const PlainPhases>(
+            PlainPhases{phase1, phases.has_phase2 ? phase2 : nullptr});
     parts.encoding = {
-        .float_phases = float_phases(phases, phase1, phases.has_phase2 ? phase2 : nullptr),
-        .block_phases = block_phases(phases, phase1->parts, phase2->parts),
+        .float_phases = plain && are_float_phases(*plain) ? plain : nullptr,
+        .plain_phases = plain,
         .tables = one.tables,
         .draws = phase1->parts.draws(),
         .sum_draws = phases.has_phase2 && phase2->parts.draws(),

@@ -24,6 +24,11 @@
 
 namespace apscope::detail {
 
+// The schemes of both phases, if the messages are added in fp32 and every one of them is encoded.
+struct PlainPhases {
+    std::shared_ptr<const Scheme> phase1, phase2;  // phase2: null if the sums are not encoded
+};
+
 // True if two phases can use the scheme's encoding: each message can be decoded without the other
 // messages, and no scale is common to several tensors.
 bool has_two_phases(const SchemeParts& scheme);

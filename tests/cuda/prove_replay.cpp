@@ -83,6 +83,49 @@ RowTask in_phases(const char* name, RoundingMode rounding, int wires, bool encod
     return task;
 }
 
+// Messages in blocks of a format, gathered, or in two phases, in which the sums are encoded, too.
+RowTask in_blocks(const char* name, RoundingMode rounding, std::size_t workers, bool in_phases) {
+    const Projection projection{rounding, Overflow::saturate};
+    RowTask task;
+    task.blocks = BlockTask{parse_block_format(name), projection};
+    if (task.blocks->format.tensor_scale)
+        for (std::size_t w = 0; w < workers; ++w)
+            task.blocks->amax.push_back(1.0f + static_cast<float>(w % 3));
+    if (in_phases) {
+        task.phases.emplace();
+        task.phases->blocks = BlockTask{task.blocks->format, projection};
+    }
+    task.step.emplace();
+    task.wire_draws = task.wants_moments = is_stochastic(rounding) && !in_phases;
+    task.reduced = {{Topology{}, true, task.wants_moments, false},
+                    {Topology{Topology::Kind::gather, 0, false}, false}};
+    task.keys = {replay_key(5, "weight", 3, 0)};
+    return task;
+}
+
+// A scale for each unit of elements, agreed in a ring, or of each worker in two phases. The scale
+// changes in the middle of a binade.
+RowTask in_units(const char* name, RoundingMode rounding, std::size_t unit, bool in_phases) {
+    const FloatFormat format = parse_format(name);
+    const Projection projection{rounding, Overflow::saturate};
+    WireTask wire = make_wire(format, projection, 1.0);
+    wire.narrow.reset();
+    const auto shift = [](double amax) {
+        return amax == 0.0 ? 0 : 4 - std::ilogb(std::max(amax, 0x1p-126) * 1.25);
+    };
+    RowTask task;
+    task.units = UnitTask{wire, unit, shift, !in_phases};
+    if (in_phases) {
+        task.phases.emplace();
+        task.phases->units = UnitTask{wire, unit, shift};
+    }
+    task.accumulator = make_accumulator(format, projection).cast();
+    task.wire_draws = task.wants_moments = is_stochastic(rounding) && !in_phases;
+    task.reduced = {{Topology{}, true, task.wants_moments, false}, {parse_topology("ring"), false}};
+    task.keys = {replay_key(5, "weight", 3, 0)};
+    return task;
+}
+
 // Every number of the totals, without the signs and payloads of NaNs, which no result shows.
 std::vector<double> numbers(const std::vector<RowTotals>& totals) {
     std::vector<double> all;
@@ -102,6 +145,15 @@ std::vector<double> numbers(const std::vector<RowTotals>& totals) {
     };
     for (const RowTotals& t : totals) {
         for (const ErrorStatistics& s : t.wire) add_statistics(s);
+        for (const BlockUse& use : t.blocks) {
+            for (const double v :
+                 {static_cast<double>(use.blocks), static_cast<double>(use.saturated),
+                  static_cast<double>(use.range_sum), static_cast<double>(use.range_max),
+                  static_cast<double>(use.scale_min), static_cast<double>(use.scale_max)})
+                add(v);
+        }
+        add(t.least_exponent);
+        add(t.largest_exponent);
         add(t.wire_moments_defined);
         for (const RowTotals::Reduced& r : t.reduced) {
             add_statistics(r.statistics);
@@ -147,6 +199,14 @@ bool prove_replay() {
                 tasks.push_back(in_phases("e4m3fn", rounding, 1, encodes_sums));
                 tasks.push_back(
                     in_phases("e5m2", rounding, static_cast<int>(workers), encodes_sums));
+            }
+        }
+        for (const bool in_phases : {false, true}) {
+            for (const RoundingMode rounding :
+                 {RoundingMode::ties_to_even, RoundingMode::stochastic}) {
+                for (const char* name : {"mxfp8_e4m3", "mxint8", "nvfp4", "blocks:e2m1,block=128"})
+                    tasks.push_back(in_blocks(name, rounding, workers, in_phases));
+                tasks.push_back(in_units("e4m3", rounding, 16, in_phases));
             }
         }
         for (const std::size_t n :

@@ -54,18 +54,22 @@ struct MessageSumStep {
         store_group(sums, range, offset, sum);
     }
 };
+// Wires: OneWire, or PieceUnits of a replay.
+template <class Wires>
 struct PhaseSumStep {
     const float* stored;  // a row of `elements` values per worker
     std::uint64_t elements;
     WorkerRange workers;
-    WireScale wire;
+    Wires wires;
     float* sums;
 
     APSCOPE_HD std::uint64_t count() const { return elements; }
     APSCOPE_HD void operator()(std::uint64_t i) const {
         float sum = workers.first != 0 ? sums[i] : 0.0f;
-        for (int w = workers.first; w < workers.last; ++w)
-            sum = plus_message(sum, w, stored[static_cast<std::uint64_t>(w) * elements + i], wire);
+        for (int w = workers.first; w < workers.last; ++w) {
+            const auto worker = static_cast<std::uint64_t>(w);
+            sum = plus_message(sum, w, stored[worker * elements + i], wires.at(worker, i));
+        }
         sums[i] = sum;
     }
 };
@@ -116,19 +120,20 @@ struct NoRounding {
     APSCOPE_HD void operator()(float (&)[Size], std::uint64_t) const {}
 };
 
-// Result: float or double.
-template <class Rounding, class Result>
+// Result: float or double. Wires: OneWire or UnitWires.
+template <class Rounding, class Result, class Wires = OneWire>
 struct SumEncodingStep {
     const float* sums;  // of a shard, or of a part of it
     std::uint64_t elements;
     std::uint64_t in_shard;  // index in the shard of the first
     Rounding rounding;       // with the stream of the shard's owner
-    WireScale wire;
+    Wires wires;
     double divisor;
     Result* out;
 
     APSCOPE_HD std::uint64_t count() const { return elements; }
     APSCOPE_HD void operator()(std::uint64_t i) const {
+        const WireScale wire = wires.at(0, in_shard + i);
         float value[1] = {sums[i]};
         round_for_wire(rounding, wire, value, in_shard + i);
         double y = widened(value[0]);

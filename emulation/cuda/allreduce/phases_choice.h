@@ -60,7 +60,7 @@ void with_sum_steps(const float* sums, std::size_t n, int workers,
                                                   int random_bits) {
             set_worker(rounding, key, w + s, random_bits);
             f(SumEncodingStep<decltype(rounding), float>{
-                sums + shard.first, shard.count, 0, rounding, wire, divisor, out + shard.first});
+                sums + shard.first, shard.count, 0, rounding, {wire}, divisor, out + shard.first});
         });
     }
 }

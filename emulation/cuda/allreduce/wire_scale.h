@@ -22,6 +22,13 @@ struct WireScale {
     }
 };
 
+// The scale of every element of every worker.
+struct OneWire {
+    WireScale wire;
+
+    APSCOPE_HD WireScale at(std::uint64_t, std::uint64_t) const { return wire; }
+};
+
 // Replaces the numbers by those that are stored for them. `first`: the index of the first one's
 // random word.
 template <class Rounding, int Size>

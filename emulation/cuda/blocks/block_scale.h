@@ -19,10 +19,10 @@ struct BlockScaling {
     std::uint32_t nan_from, counted_below;
     // Power-of-two rules: k = exponent field of amax - exponent_offset, plus 1 if the fraction bits
     // are at least round_up_from; clamped to min_exponent .. max_exponent. It is infinite_exponent
-    // if amax is infinite.
+    // if amax is infinite, zero_exponent if it is 0.
     int exponent_offset;
     std::uint32_t round_up_from;
-    int min_exponent, max_exponent, infinite_exponent;
+    int min_exponent, max_exponent, infinite_exponent, zero_exponent;
     // Rule ratio. largest: the largest element; range: that times the largest scale.
     float largest, one_over_largest, range;
     AdditionCast<float> scale;  // to the format of the scales
@@ -54,7 +54,7 @@ APSCOPE_HD int block_exponent(const BlockScaling& s, std::uint32_t amax) {
     k += (bits & (first_normal - 1)) >= s.round_up_from ? 1 : 0;
     k = k < s.min_exponent ? s.min_exponent : k;
     k = k > s.max_exponent ? s.max_exponent : k;
-    return amax == 0 ? s.min_exponent : k;
+    return amax == 0 ? s.zero_exponent : k;
 }
 
 // The tensor scale S_enc and its inverse, computed from the bits of the array's amax, which are not

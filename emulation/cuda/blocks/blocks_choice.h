@@ -30,6 +30,7 @@ inline BlockScaling make_block_scaling(const BlockFormat& f) {
     s.exponent_offset = 127 + f.element.emax() - step.base;
     s.round_up_from = fraction_from<float>(step.from);
     s.min_exponent = std::ilogb(f.scale.smallest_positive());
+    s.zero_exponent = s.min_exponent;
     s.max_exponent = f.scale.emax();
     s.infinite_exponent =
         f.nonfinite == BlockNonfinite::transformer_engine || f.rule == ScaleRule::rceil

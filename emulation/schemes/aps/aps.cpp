@@ -194,6 +194,10 @@ SchemeDefinition aps_definition() {
                 set_units(scheme, rule, *run);
                 if (!rule.remembers()) scheme.block = run->length.value_or(0);
                 if (scheme.bucket != 0) scheme.run = whole_row;
+                if (run->length && !rule.remembers() && scheme.bucket == 0)
+                    scheme.encoding.units = {*run->length, [rule](double amax, int workers) {
+                                                 return rule.shift(fp32_bound(amax), workers);
+                                             }};
                 return scheme;
             }
             scheme.choice.joins_tensors = tensors.kind != TensorUnits::Kind::tensor;

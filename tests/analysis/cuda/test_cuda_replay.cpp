@@ -197,6 +197,31 @@ TEST_F(CudaReplay, BlockFormats) {
     }
 }
 
+TEST_F(CudaReplay, UnitsOfElements) {
+    const std::vector<const char*> schemes{
+        "aps:e4m3,unit=16",
+        "aps:e3m4,unit=32,rule=tight,overflow=saturate",
+        "aps:e2m1fn,unit=1,rule=tight,headroom=sqrt_workers",
+        "aps:e5m2,unit=4096,rounding=stochastic,headroom=one",
+        "aps:e4m3fn,unit=64,rounding=stochastic,hop_rounding=toward_zero,random_bits=9",
+        "aps:e3m0noinf,unit=8,hop_rounding=stochastic",
+        "aps:fp16,unit=2,accumulate=fp32",
+        "aps:e4m3,unit=256,accumulate=exact,rounding=to_odd"};
+    for (const int workers : {1, 3, 8}) {
+        const Trace t = trace(workers, odd_sizes, workers == 3 ? "sum" : "mean", with_specials);
+        for (const std::uint64_t memory : {std::uint64_t{1}, plenty}) {
+            ReplayOptions options = asked(t, schemes);
+            std::erase_if(options.topologies, [](const Topology& t) { return !t.is_order(); });
+            expect_same_rows(t, options, memory, schemes.size() * odd_sizes.size());
+        }
+    }
+    // One exponent for all units.
+    const Trace equal = trace(4, {5000, 64}, "mean", [](int w, std::size_t, std::size_t) {
+        return w == 1 ? -3.0f : 0.25f;
+    });
+    expect_same_rows(equal, asked(equal, {"aps:e4m3,unit=16", "aps:e5m2,unit=32"}), plenty, 8);
+}
+
 // The blocks of phase 2 are counted from a shard's start, and cross the ends of pieces.
 TEST_F(CudaReplay, BlockFormatsInTwoPhases) {
     const std::vector<const char*> schemes{
@@ -205,15 +230,19 @@ TEST_F(CudaReplay, BlockFormatsInTwoPhases) {
         "mx:block_format=mxint8,block=2,rounding=to_odd",
         "mx:block_format=mxfp6_e3m2,nonfinite=torchao",
         "nvfp4:rht=false,rounding=ties_to_even",
-        "nvfp4:rht=false,tensor_scale=false,rounding=ties_to_even"};
+        "nvfp4:rht=false,tensor_scale=false,rounding=ties_to_even",
+        "aps:e4m3,unit=16",
+        "aps:e2m1fn,unit=2048,rule=tight",
+        "aps:bf16,unit=1,rounding=toward_positive"};
     for (const int workers : {1, 3, 8}) {
         const Trace t = trace(workers, odd_sizes, workers == 3 ? "sum" : "mean", with_specials);
         ReplayOptions options = asked(t, schemes);
         options.topologies.clear();
         for (const char* name : {"two_phase", "reduce_scatter", "two_phase,phase2=(mx:block=16)",
-                                 "two_phase,phase2=(nvfp4:rht=false,rounding=ties_to_even)"})
+                                 "two_phase,phase2=(nvfp4:rht=false,rounding=ties_to_even)",
+                                 "two_phase,phase2=(aps:e5m2,unit=32,rule=tight)"})
             options.topologies.push_back(parse_topology(name));
-        const std::size_t tasks = schemes.size() * odd_sizes.size() * 5;
+        const std::size_t tasks = schemes.size() * odd_sizes.size() * 6;
         for (const Late late : {Late::copies, Late::work})
             for (const std::uint64_t memory : {std::uint64_t{1}, plenty})
                 expect_same_rows(t, options, memory, tasks, late);
@@ -293,6 +322,14 @@ TEST_F(CudaReplay, WhatADeviceDoesNotServeRunsHere) {
     options.topologies = {parse_topology("pat")};  // not plain, so the device gets no task
     replay(t, options);
     EXPECT_EQ(device.tasks(), 3u);
+    // Of these, only mx does not depend on the orders.
+    options = asked(t, {"aps:e4m3,unit=16", "aps:e4m3,unit=row", "mx:along=row", "nvfp4", "mx",
+                        "error_feedback(mx)", "mx:rounding=stochastic,correlated=true"});
+    options.topologies = {parse_topology("pat")};
+    expect_same_rows(t, options, plenty);
+    options.device = &device;
+    replay(t, options);
+    EXPECT_EQ(device.tasks(), 4u);
 }
 
 TEST_F(CudaReplay, PiecesShrinkUntilTheyFit) {

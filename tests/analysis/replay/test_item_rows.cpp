@@ -110,7 +110,7 @@ TEST(ItemRows, OfReductionsInTwoPhasesTakeTheMemoryOfOne) {
         BufferPool pool;
         const UsesBuffers uses(pool);
         BlockBuffers buffers(item.workers());
-        const std::vector<Alone> phases(reductions, {&scheme->parts, step, false});
+        const std::vector<Alone> phases(reductions, {&scheme->parts, step});
         streamed_rows({}, phases, item, buffers);
         return pool.most_used();
     };
