@@ -402,8 +402,10 @@ private:
             queue.launch(UnitScaleStep{inputs.rows.get(), piece, plan.workers(),
                                        intended.units->agrees ? plan.workers() : 1,
                                        make_unit_scaling(intended.units->shift), wires});
-            round_by(RuleRounding<double>{scale.cast, {}}, {0, plan.workers()}, wires, scale, key,
-                     sums);
+            with_wire_rounding(intended.units->of_fp32, intended.units->wire.projection, scale.cast,
+                               [&]<int Size>(const auto& rounding) {
+                                   round_by(rounding, {0, plan.workers()}, wires, scale, key, sums);
+                               });
             if (sums != nullptr) count_blocks(messages_by(wires, scale));
         }
 

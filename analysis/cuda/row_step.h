@@ -51,9 +51,10 @@ APSCOPE_HD RoundingMoments moments_of(const WireScale& wire, const Cast<double>&
 // The wires of a piece with a power of two for each unit of elements; element i is the i-th of the
 // piece.
 struct PieceUnits {
-    std::int16_t* exponents;  // k of the scales 2^-k
-    std::uint64_t units;      // from one worker's exponents to the next one's; 0: they are common
-    int block_bits;           // log2 of the number of elements of a unit
+    static constexpr bool of_codes = true;  // numbers are scaled before they are rounded
+    std::int16_t* exponents;                // k of the scales 2^-k
+    std::uint64_t units;  // from one worker's exponents to the next one's; 0: they are common
+    int block_bits;       // log2 of the number of elements of a unit
 
     APSCOPE_HD WireScale at(std::uint64_t worker, std::uint64_t i) const {
         return unit_wire(exponents[worker * units + (i >> block_bits)]);
@@ -105,7 +106,7 @@ struct ReferenceStep {
 
 // Rounding is one of emulation/cuda/cast/group_rounding.h; it rounds fp32 numbers for narrow
 // values, scaled numbers in fp64 for codes. Without `out`, values are only rounded. Wires: OneWire
-// or PieceUnits.
+// or PieceUnits, of which fp32 numbers are scaled first.
 template <class Rounding, class Wires>
 struct WireStep : LineSumsStep {
     const float* rows;
@@ -135,6 +136,8 @@ struct WireStep : LineSumsStep {
         piece.each(at.line / workers.size(), at.lane, [&](std::uint64_t i) {
             const WireScale wire = wires.at(worker, i);
             float value[1] = {row[i]};
+            if constexpr (Wires::of_codes && sizeof(typename Rounding::Number) == sizeof(float))
+                value[0] = narrowed(widened(row[i]) * wire.factor);
             round_for_wire(rounding_of_row, wire, value, piece.first + i);
             sent[i] = value[0];
             if (out == nullptr) return;

@@ -1,6 +1,7 @@
 #include "analysis/replay/exchange_task.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "emulation/allreduce/fp32_sums.h"
 #include "emulation/blocks/blocks.h"
@@ -40,7 +41,12 @@ UnitTask unit_task(const SchemeParts& parts, int workers) {
                         grid.projection,
                         std::nullopt,
                         1.0};
-    return {wire, units.unit,
+    const RoundingMode mode = grid.projection.rounding;
+    std::optional<FloatFormat> of_fp32;
+    if (std::ilogb(format.smallest_positive()) >= -60 &&
+        (is_nearest(mode) || mode == RoundingMode::toward_zero))
+        of_fp32 = format;
+    return {wire, of_fp32, units.unit,
             [shift = units.shift, workers](double amax) { return shift(amax, workers); }};
 }
 

@@ -53,6 +53,9 @@ struct BlockTask {
 // blocks of the fixed-shape sums consist.
 struct UnitTask {
     WireTask wire;  // without a scale; codes are stored
+    // The format, if scaled numbers may be rounded to fp32 before they are rounded to it: its
+    // values are far above fp32's subnormal numbers, and the mode rounds tiny numbers to 0.
+    std::optional<FloatFormat> of_fp32;
     std::size_t unit;
     std::function<int(double)> shift;  // UnitEncoding::shift for the workers that agree
     // True if all workers agree on the scales; false: every worker has its own.

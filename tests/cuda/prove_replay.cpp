@@ -114,10 +114,12 @@ RowTask in_units(const char* name, RoundingMode rounding, std::size_t unit, bool
         return amax == 0.0 ? 0 : 4 - std::ilogb(std::max(amax, 0x1p-126) * 1.25);
     };
     RowTask task;
-    task.units = UnitTask{wire, unit, shift, !in_phases};
+    const auto of_fp32 =
+        rounding == RoundingMode::ties_to_even ? std::optional(format) : std::nullopt;
+    task.units = UnitTask{wire, of_fp32, unit, shift, !in_phases};
     if (in_phases) {
         task.phases.emplace();
-        task.phases->units = UnitTask{wire, unit, shift};
+        task.phases->units = UnitTask{wire, of_fp32, unit, shift};
     }
     task.accumulator = make_accumulator(format, projection).cast();
     task.wire_draws = task.wants_moments = is_stochastic(rounding) && !in_phases;

@@ -24,6 +24,7 @@ struct WireScale {
 
 // The scale of every element of every worker.
 struct OneWire {
+    static constexpr bool of_codes = false;
     WireScale wire;
 
     APSCOPE_HD WireScale at(std::uint64_t, std::uint64_t) const { return wire; }
