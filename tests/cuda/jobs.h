@@ -18,5 +18,8 @@ struct Job {
 
 // Jobs on n numbers, a multiple of 128, and on products of side x side matrices.
 std::vector<Job> kernel_jobs(std::size_t n, std::size_t side);
+// One scheme of a replay on n numbers of 8 workers together; the bytes are those of reading the
+// numbers and writing the messages.
+std::vector<Job> replay_jobs(std::size_t n);
 
 }  // namespace apscope::detail::gpu

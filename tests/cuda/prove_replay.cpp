@@ -5,6 +5,7 @@
 #include "analysis/cuda/replay_cuda.h"
 #include "core/named_formats.h"
 #include "gpu.h"
+#include "jobs.h"
 #include "tests/support/host_queue.h"
 
 namespace apscope::detail::gpu {
@@ -186,6 +187,35 @@ std::vector<RowTask> replay_tasks() {
         tasks.push_back(make_task(a));
     }
     return tasks;
+}
+
+std::vector<Job> replay_jobs(std::size_t n) {
+    constexpr std::size_t workers = 8;
+    const auto rows = std::make_shared<std::vector<std::vector<float>>>();
+    for (std::size_t w = 0; w < workers; ++w)
+        rows->push_back(random_numbers(n / workers, 10, static_cast<std::uint32_t>(w + 1)));
+    std::vector<Job> jobs;
+    const auto add = [&](const char* name, const RowTask& task) {
+        jobs.push_back({std::string("replay: ") + name, static_cast<double>(n),
+                        8 * static_cast<double>(n), [=] {
+                            const std::vector<std::span<const float>> given(rows->begin(),
+                                                                            rows->end());
+                            make_row_device(0)->run(given, workers, batch_noise(given, true).blocks,
+                                                    {&task, 1});
+                        }});
+    };
+    const std::vector<RowTask> in_orders = replay_tasks();
+    constexpr RoundingMode nearest = RoundingMode::ties_to_even;
+    add("e4m3, exact and 5 orders", in_orders[0]);
+    add("e5m2, stochastic, exact and 5 orders", in_orders[1]);
+    add("e4m3, two phases", in_phases("e4m3fn", nearest, 1, true));
+    add("e4m3, a scale for 16 elements, exact and ring", in_units("e4m3", nearest, 16, false));
+    add("e4m3, a scale for 16 elements, two phases", in_units("e4m3", nearest, 16, true));
+    add("mxfp8_e4m3, gathered", in_blocks("mxfp8_e4m3", nearest, workers, false));
+    add("mxfp8_e4m3, two phases", in_blocks("mxfp8_e4m3", nearest, workers, true));
+    add("nvfp4, stochastic, gathered",
+        in_blocks("nvfp4", RoundingMode::stochastic, workers, false));
+    return jobs;
 }
 
 bool prove_replay() {

@@ -28,7 +28,9 @@ void print_counts() {
     constexpr std::size_t n = std::size_t{1} << 17, side = 128;
     std::printf("%-46s %7s %6s %6s %6s %6s %6s %7s %7s\n", "a number's", "slots", "int", "fp32",
                 "fp64", "conv", "local", "loaded", "stored");
-    for (const Job& job : kernel_jobs(n, side)) {
+    std::vector<Job> jobs = kernel_jobs(n, side);
+    for (Job& job : replay_jobs(n)) jobs.push_back(std::move(job));
+    for (const Job& job : jobs) {
         interpreter::take_counts();
         job.call();
         Counts all;
