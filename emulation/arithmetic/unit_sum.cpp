@@ -70,19 +70,15 @@ public:
         if (!unit_kernel_serves(unit_) || unit_.flush) return false;
         const NumberRange a = range_of(a_), b = range_of(b_), c = range_of(out_),
                           of_a = range_of(scales_.a), of_b = range_of(scales_.b);
-        if (std::max({a.most, b.most, of_a.most, of_b.most}) >= infinity_bits<float>) return false;
-        const auto bits = [](const NumberRange& x) {
-            return 24 - std::countr_zero(x.all | 1u << 23);
-        };
-        return bits(a) + bits(b) <= 24 &&
+        const bool finite = a.is_finite() && b.is_finite() && of_a.is_finite() && of_b.is_finite();
+        return finite && a.significant_bits() + b.significant_bits() <= 24 &&
                exponents_fit(exponents(a, smallest_a_, of_a), exponents(b, smallest_b_, of_b)) &&
-               c.least >= bits_cast<std::uint32_t>(0x1p-100f) &&
-               c.most <= bits_cast<std::uint32_t>(0x1p100f);
+               addends_fit(c);
     }
 
     void run_kernel() {
         if (unit_.rule == MatrixUnit::Rule::grouped) run_grouped();
-        else if (unit_.block < terms_of_group(unit_)) run_aligned<std::int32_t>();
+        else if (block_fits_int32(unit_)) run_aligned<std::int32_t>();
         else run_aligned<double>();
     }
 
@@ -112,28 +108,20 @@ private:
         simd::run<FindNumberRange>(x.data(), x.size(), &range);
         return range;
     }
-    struct Exponents {
-        int least, most;
-    };
     // Those that the rule takes: of numbers other than 0 and of their scales; of FP4, of scales.
-    Exponents exponents(const NumberRange& numbers, int smallest, const NumberRange& scales) const {
-        const auto of = [](const NumberRange& x, int least) {
-            const auto exponent = [&](std::uint32_t magnitude) {
-                return std::max(static_cast<int>(magnitude >> 23) - 127, least);
-            };
-            return Exponents{exponent(x.least), exponent(x.most)};
-        };
-        const Exponents own = of(numbers, smallest);
+    ExponentRange exponents(const NumberRange& numbers, int smallest,
+                            const NumberRange& scales) const {
+        const ExponentRange own = ExponentRange::of(numbers, smallest);
         if (unit_.scaled == 0) return own;
-        const Exponents scale = of(scales, smallest_scale_);
+        const ExponentRange scale = ExponentRange::of(scales, smallest_scale_);
         if (unit_.rule == MatrixUnit::Rule::grouped) return scale;
         return {own.least + scale.least, own.most + scale.most};
     }
-    bool exponents_fit(const Exponents& a, const Exponents& b) const {
+    bool exponents_fit(const ExponentRange& a, const ExponentRange& b) const {
         // A product is below 4 times the power of two of its exponent. Sixteen of FP4's have one
         // exponent, and add up to less than 2^12 times its power of two: 2^6 times as much each.
         const int most = unit_.rule == MatrixUnit::Rule::grouped ? 84 : 90;
-        if (a.least + b.least < -75 || a.most + b.most > most) return false;
+        if (!products_fit(a, b, most)) return false;
         // Scaled numbers are fp32 numbers too.
         return unit_.scaled == 0 ||
                (std::min(a.least, b.least) >= -100 && std::max(a.most, b.most) <= 100);

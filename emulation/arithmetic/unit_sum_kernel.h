@@ -5,46 +5,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/matrix_unit.h"
+#include "emulation/arithmetic/unit_fp32.h"
 #include "emulation/machine/simd.h"
 
 namespace apscope::detail {
-
-// Exponents of a's operands are biased as those of fp32, exponents of b's are not. That of a zero
-// is so small that a product with it has an exponent below `no_product`.
-inline constexpr std::int16_t exponent_bias = 127, zero_operand = -8000;
-// E, biased, of a block whose products and C are zeros.
-inline constexpr std::int16_t no_product = 26;
-
-// Whether the kernel below gives the rule's bits for finite operands whose products have at most 24
-// significant bits and exponents in [-75, 90], and for C that are 0 or in [2^-100, 2^100].
-// - A product p, and p 2^(F - E), is then exact in fp32 (a smaller one than 1 may lose bits: it is
-//   truncated to 0), and the conversion to int32 truncates it.
-// - |trunc(p 2^(F - E))| < 2^(F + 2), so `terms_of_group` terms fit in int32.
-// - D is 0 or, as a multiple of 2^(-75 - F), at least 2^-100, and no sum of 2^32 products
-// overflows.
-// - Without a product, C is the result, cut to R bits: F >= R, and a zero product's exponent is at
-//   most that of the smallest normal number, so that it cuts nothing.
-inline bool unit_kernel_serves(const MatrixUnit& unit) {
-    // FP4's groups are below 2^(F + 12): four and C fit in fp64.
-    if (unit.rule == MatrixUnit::Rule::grouped) return unit.fraction <= 38;
-    return unit.rule == MatrixUnit::Rule::aligned && !unit.half && !unit.nearest &&
-           unit.fraction <= 25 && unit.fraction >= unit.result &&
-           unit.zero_exponent() <= unit.smallest_exponent();
-}
-inline int terms_of_group(const MatrixUnit& unit) { return 1 << (29 - unit.fraction); }
-
-// cut() of an integer; `kept` has the bits of an fp32 number that stay.
-APSCOPE_INLINE float cut_sum(std::int32_t sum, std::uint32_t kept) {
-    const std::int32_t magnitude = sum < 0 ? -sum : sum;
-    // Without the first bit beyond 24, the conversion to fp32 rounds toward zero.
-    const auto bits = bits_cast<std::uint32_t>(static_cast<float>(magnitude & ~(magnitude >> 24)));
-    return bits_cast<float>((bits & kept) | (static_cast<std::uint32_t>(sum) & sign_bit<float>));
-}
-APSCOPE_INLINE float cut_sum(double sum, std::uint32_t kept) {
-    const std::uint64_t fp64_kept = ~(std::uint64_t{~kept + 1} * (1u << 29) - 1);
-    return static_cast<float>(bits_cast<double>(bits_cast<std::uint64_t>(sum) & fp64_kept));
-}
 
 // Adds `count` products and C: c[j] = D of a[k] b[k][j] and c[j], block by block. `ea` and `eb` are
 // the operands' exponents. Sum is std::int32_t if the products of a block, and C, fit; otherwise
@@ -56,8 +20,7 @@ struct AddUnitBlocks {
                                    const MatrixUnit* unit) {
         const std::size_t block = static_cast<std::size_t>(unit->block),
                           group = static_cast<std::size_t>(terms_of_group(*unit));
-        const std::uint32_t kept = ~std::uint32_t{0} << (23 - unit->result);
-        const std::int32_t fraction = unit->fraction + 2 * exponent_bias;
+        const std::uint32_t kept = kept_bits(*unit);
         for (std::size_t first = 0; first < count; first += block) {
             const std::size_t end = first + block < count ? first + block : count;
             std::int16_t top[Lanes];
@@ -68,13 +31,9 @@ struct AddUnitBlocks {
                     top[j] = e > top[j] ? e : top[j];
                 }
             }
-            float scale[Lanes];  // 2^(F - E)
-            for (std::size_t j = 0; j < Lanes; ++j) {
-                const auto of_c =
-                    static_cast<std::int32_t>(bits_cast<std::uint32_t>(c[j]) >> 23 & 0xFF);
-                const std::int32_t e = top[j] > of_c ? top[j] : of_c;
-                scale[j] = bits_cast<float>(static_cast<std::uint32_t>(fraction - e) << 23);
-            }
+            float scale[Lanes];
+            for (std::size_t j = 0; j < Lanes; ++j)
+                scale[j] = block_factor(top[j], c[j], unit->fraction);
             const auto term = [&](std::size_t k, std::size_t j) __attribute__((always_inline)) {
                 return static_cast<std::int32_t>(a[k] * b[k * Lanes + j] * scale[j]);
             };
@@ -94,11 +53,8 @@ struct AddUnitBlocks {
                     for (std::size_t j = 0; j < Lanes; ++j) sum[j] += static_cast<double>(part[j]);
                 }
             }
-            for (std::size_t j = 0; j < Lanes; ++j) {
-                const float unscale = bits_cast<float>((2u * exponent_bias << 23) -
-                                                       bits_cast<std::uint32_t>(scale[j]));
-                c[j] = cut_sum(sum[j], kept) * unscale;
-            }
+            for (std::size_t j = 0; j < Lanes; ++j)
+                c[j] = cut_sum(sum[j], kept) * inverse_power(scale[j]);
         }
     }
 };
@@ -116,7 +72,7 @@ struct AddGroupedBlocks {
                                    const std::int16_t* b, const float* sb, const std::int16_t* eb,
                                    std::size_t count, float* c, const MatrixUnit* unit) {
         constexpr std::size_t groups = 4;
-        const std::uint32_t kept = ~std::uint32_t{0} << (23 - unit->result);
+        const std::uint32_t kept = kept_bits(*unit);
         const auto power_of_two = [](std::int32_t exponent) __attribute__((always_inline)) {
             return bits_cast<double>(static_cast<std::int64_t>(exponent + 1023) << 52);
         };
@@ -172,22 +128,14 @@ struct OperandExponents {
     static APSCOPE_INLINE void run(const float* x, std::size_t count, int smallest, int bias,
                                    std::int16_t* out) {
         for (std::size_t i = 0; i < count; ++i) {
-            const std::uint32_t magnitude = bits_cast<std::uint32_t>(x[i]) & 0x7FFFFFFF;
-            const std::int32_t own = static_cast<std::int32_t>(magnitude >> 23) - 127;
-            const std::int32_t exponent = (own > smallest ? own : smallest) + bias;
-            out[i] = static_cast<std::int16_t>(magnitude == 0 ? zero_operand : exponent);
+            out[i] = static_cast<std::int16_t>(operand_exponent(x[i], smallest, bias));
         }
     }
 };
 
-// What numbers have in common: the bits of the least magnitude other than 0 (0x7FFFFFFF if there is
-// none) and of the largest, and the bits that some number has.
-struct NumberRange {
-    std::uint32_t least = 0, most = 0, all = 0;
-};
 struct FindNumberRange {
     static APSCOPE_INLINE void run(const float* x, std::size_t count, NumberRange* range) {
-        std::uint32_t least = 0x7FFFFFFF, most = 0, all = 0;
+        std::uint32_t least = NumberRange().least, most = 0, all = 0;
         for (std::size_t i = 0; i < count; ++i) {
             const std::uint32_t magnitude = bits_cast<std::uint32_t>(x[i]) & 0x7FFFFFFF;
             const std::uint32_t other_than_0 = magnitude == 0 ? 0x7FFFFFFF : magnitude;

@@ -31,7 +31,13 @@ void matmul_on_device(const float* a, const float* b, const float* c, float* out
         APSCOPE_CUDA(cudaMemcpy(&value, x + index, sizeof value, cudaMemcpyDeviceToHost));
         return value;
     };
-    with_unit_step(a, b, c, out, batches, rows, terms, columns, *order, first_other, number,
+    const auto range = [&](const float* x, std::size_t size) {
+        const DeviceMemory<NumberRangeStep::Found> found(1, EveryByte{0}, stream);
+        launch(NumberRangeStep{x, size, found.get()}, stream);
+        return NumberRangeStep::range_of(found.read()[0]);
+    };
+    with_unit_step(a, b, c, out, batches, rows, terms, columns,
+                   prefers_tall_tiles(batches, rows, columns), *order, first_other, number, range,
                    [&](const auto& step) { launch(step, stream); });
 }
 

@@ -10,7 +10,9 @@
 #include "emulation/arithmetic/unit_operands.h"
 #include "emulation/cuda/arithmetic/matmul_cuda.h"
 #include "emulation/cuda/arithmetic/matmul_step.h"
+#include "emulation/cuda/arithmetic/tile_choice.h"
 #include "emulation/cuda/arithmetic/unit_step.h"
+#include "emulation/cuda/arithmetic/unit_tile.h"
 
 namespace apscope::detail {
 
@@ -21,13 +23,14 @@ inline StepRounder make_step_rounder(const FloatFormat& format, const Projection
 }
 
 // Calls f with the step of a matrix unit's order. first_other(x, size, format) returns the index of
-// the first of `size` numbers at x that is not a value of the format, and number(x, index) that
-// number.
-template <class FirstOther, class NumberAt, class F>
+// the first of `size` numbers at x that is not a value of the format, number(x, index) that number,
+// and range(x, size) the NumberRange of the numbers. The step is UnitTile where it serves; tall:
+// its tiles have four rows, otherwise one.
+template <class FirstOther, class NumberAt, class RangeOf, class F>
 void with_unit_step(const float* a, const float* b, const float* c, float* out, std::size_t batches,
-                    std::size_t rows, std::size_t terms, std::size_t columns,
+                    std::size_t rows, std::size_t terms, std::size_t columns, bool tall,
                     const MatrixUnitOrder& order, const FirstOther& first_other,
-                    const NumberAt& number, F&& f) {
+                    const NumberAt& number, const RangeOf& range, F&& f) {
     if (order.unit.scaled != 0)
         throw std::invalid_argument("order=" + limits::clipped(order.text) +
                                     " takes scales, which are not supported on a GPU; give arrays "
@@ -40,6 +43,31 @@ void with_unit_step(const float* a, const float* b, const float* c, float* out, 
     const int smallest_a = smallest(0, a, batches * rows * terms),
               smallest_b = smallest(1, b, batches * terms * columns);
     const UnitChains chains{terms, order.promote, order.split};
+    const auto tiles_serve = [&] {
+        if (order.unit.rule != MatrixUnit::Rule::aligned || !unit_kernel_serves(order.unit) ||
+            order.unit.flush || columns == 0 || rows == 0)
+            return false;
+        const NumberRange of_a = range(a, batches * rows * terms),
+                          of_b = range(b, batches * terms * columns),
+                          of_c = c != nullptr ? range(c, batches * rows * columns) : NumberRange();
+        return of_a.is_finite() && of_b.is_finite() && addends_fit(of_c) &&
+               of_a.significant_bits() + of_b.significant_bits() <= 24 &&
+               products_fit(ExponentRange::of(of_a, smallest_a),
+                            ExponentRange::of(of_b, smallest_b));
+    };
+    if (tiles_serve()) {
+        const auto with = [&]<int Rows, class Sum>() {
+            f(UnitTile<Rows, Sum>{a, b, c, out, terms, TileGrid<Rows>::of(batches, rows, columns),
+                                  order.unit, chains, smallest_a, smallest_b});
+        };
+        const auto with_rows = [&]<int Rows>() {
+            if (block_fits_int32(order.unit)) with.template operator()<Rows, std::int32_t>();
+            else with.template operator()<Rows, double>();
+        };
+        if (tall) with_rows.template operator()<4>();
+        else with_rows.template operator()<1>();
+        return;
+    }
     const auto make = [&]<bool Aligned>() {
         f(UnitStep<Aligned>{a, b, c, out, batches, rows, terms, columns, order.unit, chains,
                             smallest_a, smallest_b});

@@ -37,15 +37,12 @@ bool with_matmul_tile(const float* a, const float* b, float* out, std::size_t ba
     const bool odd = !sum_rounds_twice_safely(fp32_hardware, union_range(products, sums),
                                               sums.precision, sums.quantum);
 
-    constexpr std::size_t warp = 32;
-    const auto parts = [](std::size_t n, std::size_t size) { return (n + size - 1) / size; };
-    const std::size_t tiles = parts(columns, 4), panels = parts(tiles, warp),
-                      chunk = kind == Kind::chunked ? options.order.chunk : terms;
+    const std::size_t chunk = kind == Kind::chunked ? options.order.chunk : terms;
     const auto make = [&]<bool Rounded, Step P, Step S, bool Odd, bool Kahan>() {
         using Rounding = TileRounding<Rounded, P, S, Odd>;
         const auto with_rows = [&]<int Rows>() {
-            f(MatmulTile<Rounding, Kahan, Rows>{a, b, out, batches, rows, terms, columns, chunk,
-                                                panels, parts(tiles, panels),
+            f(MatmulTile<Rounding, Kahan, Rows>{a, b, out, terms, chunk,
+                                                TileGrid<Rows>::of(batches, rows, columns),
                                                 Rounding{steps->product, steps->sum}});
         };
         if (tall) with_rows.template operator()<4>();

@@ -115,5 +115,16 @@ APSCOPE_HD void note_largest(std::uint32_t* largest, std::uint32_t number) {
     if (number > *largest) *largest = number;
 #endif
 }
+// Sets the bits of a number in *all; after all threads, *all has the bits of every number.
+APSCOPE_HD void note_bits(std::uint32_t* all, std::uint32_t number) {
+#if defined(__CUDA_ARCH__)
+    const std::uint32_t known =
+        cuda::atomic_ref<std::uint32_t, cuda::thread_scope_device>(*all).load(
+            cuda::std::memory_order_relaxed);
+    if ((number & ~known) != 0) atomicOr(all, number);
+#else
+    *all |= number;
+#endif
+}
 
 }  // namespace apscope::detail

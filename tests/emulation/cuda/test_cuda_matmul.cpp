@@ -2,6 +2,7 @@
 // emulation/arithmetic/ordered_sum.h.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -92,8 +93,19 @@ std::optional<std::size_t> first_other(const float* x, std::size_t size,
     return static_cast<std::size_t>(first);
 }
 float number_at(const float* x, std::size_t index) { return x[index]; }
+NumberRange range_at(const float* x, std::size_t size) {
+    NumberRangeStep::Found found{0, 0, 0};
+    run_on_cpu(NumberRangeStep{x, size, &found});
+    return NumberRangeStep::range_of(found);
+}
+
+template <class Step>
+constexpr bool is_unit_tile = false;
+template <int Rows, class Sum>
+constexpr bool is_unit_tile<UnitTile<Rows, Sum>> = true;
 
 TEST(CudaMatmul, MatrixUnits) {
+    int in_tiles = 0;
     std::vector<std::string> orders{"k=16,fraction=25,result=23,inputs=e5m2*fp16",
                                     "k=7,fraction=9,result=5,result_rounding=ties_to_even",
                                     "k=8,fraction=30,result=10,format=fp16,subnormals=flush"};
@@ -123,17 +135,62 @@ TEST(CudaMatmul, MatrixUnits) {
                     for (std::size_t i = 0; i < c.size(); i += 3)
                         c[i] = edge_inputs()[i * 977 % edge_inputs().size()];
                 for (const bool has_c : {false, true}) {
-                    std::vector<float> expected(c.size()), out(c.size(), -1.0f);
+                    std::vector<float> expected(c.size());
                     ordered_matmul<float>(a, b, batches, rows, terms, expected, options,
                                           has_c ? std::span<const float>(c)
                                                 : std::span<const float>());
-                    with_unit_step(a.data(), b.data(), has_c ? c.data() : nullptr, out.data(),
-                                   batches, rows, terms, columns, unit, first_other, number_at,
-                                   [](const auto& step) { run_on_cpu(step); });
-                    EXPECT_EQ(differing(expected, out), 0u) << order << " terms=" << terms;
+                    for (const bool tall : {false, true}) {
+                        std::vector<float> out(c.size(), -1.0f);
+                        with_unit_step(a.data(), b.data(), has_c ? c.data() : nullptr, out.data(),
+                                       batches, rows, terms, columns, tall, unit, first_other,
+                                       number_at, range_at, [&]<class Step>(const Step& step) {
+                                           run_on_cpu(step);
+                                           in_tiles += is_unit_tile<Step> ? 1 : 0;
+                                       });
+                        EXPECT_EQ(differing(expected, out), 0u) << order << " terms=" << terms;
+                    }
                 }
             }
         }
+    }
+    EXPECT_GT(in_tiles, 1000);
+}
+
+// Where the fast tiles serve and where they do not: products and C at the limits of
+// emulation/arithmetic/unit_fp32.h, and beyond.
+TEST(CudaMatmul, MatrixUnitsAtTheLimitsOfTheirTiles) {
+    struct Case {
+        float a, b, c;
+        bool tiles;
+    };
+    const Case cases[] = {{0x1p-37f, 0x1p-38f, 0x1p-100f, true},
+                          {0x1p-38f, 0x1p-38f, 1.0f, false},
+                          {0x1.fp45f, 0x1.fp45f, 0x1p100f, true},
+                          {0x1p46f, 0x1p45f, 1.0f, false},
+                          {1.0f, 1.0f, 0x1.8p-101f, false},
+                          {1.0f, 1.0f, 0x1.8p100f, false},
+                          {0x1.ffep0f, 0x1.ffep0f, 0.0f, true},
+                          {0x1.fffp0f, 0x1.fffp0f, 0.0f, false},
+                          {0.0f, 1.0f, -0.0f, true},
+                          {1.0f, std::numeric_limits<float>::infinity(), 1.0f, false}};
+    SumOptions options = with_order("unit:k=16,fraction=25,result=23", "fp32");
+    for (const Case& limit : cases) {
+        constexpr std::size_t terms = 35;
+        std::vector<float> a(batches * rows * terms, limit.a),
+            b(batches * terms * columns, limit.b), c(batches * rows * columns, limit.c),
+            expected(c.size()), out(c.size(), -1.0f);
+        for (std::size_t i = 0; i < a.size(); i += 3) a[i] = -a[i];
+        for (std::size_t i = 0; i < b.size(); i += 5) b[i] = 0.0f;
+        ordered_matmul<float>(a, b, batches, rows, terms, expected, options, c);
+        bool tiles = false;
+        with_unit_step(a.data(), b.data(), c.data(), out.data(), batches, rows, terms, columns,
+                       true, *options.order.unit, first_other, number_at, range_at,
+                       [&]<class Step>(const Step& step) {
+                           run_on_cpu(step);
+                           tiles = is_unit_tile<Step>;
+                       });
+        EXPECT_EQ(differing(expected, out), 0u) << limit.a << " " << limit.b << " " << limit.c;
+        EXPECT_EQ(tiles, limit.tiles) << limit.a << " " << limit.b << " " << limit.c;
     }
 }
 
@@ -144,8 +201,8 @@ TEST(CudaMatmul, MatrixUnitsRefuseOtherInputs) {
     b[4] = 0x1.1p-20f;
     const MatrixUnitOrder order = parse_matrix_unit_order("h100");
     try {
-        with_unit_step(a.data(), b.data(), nullptr, out.data(), batches, rows, 1, columns, order,
-                       first_other, number_at, [](const auto&) {});
+        with_unit_step(a.data(), b.data(), nullptr, out.data(), batches, rows, 1, columns, false,
+                       order, first_other, number_at, range_at, [](const auto&) {});
         FAIL();
     } catch (const std::invalid_argument& e) {
         EXPECT_STREQ(e.what(), "b has 1.00048828125 at element 3, which is not a value of fp16 or "
