@@ -26,11 +26,20 @@ struct TileRounding {
     }
     // round(s + a b)
     APSCOPE_HD float add_product(float s, float a, float b) const {
-        if constexpr (!Rounded) {
-            return S == Step::none ? std::fma(a, b, s) : round_odd<S>(fma_to_odd(a, b, s), sum);
-        } else {
-            return add(s, P == Step::none ? a * b : round_odd<P>(fma_to_odd(a, b, -0.0f), product));
-        }
+        if constexpr (Rounded) return add(s, rounded_product(a, b));
+        return S == Step::none ? std::fma(a, b, s) : round_odd<S>(fma_to_odd(a, b, s), sum);
+    }
+    // round(a b + c d)
+    APSCOPE_HD float add_products(float a, float b, float c, float d) const {
+        if constexpr (Rounded) return add(rounded_product(a, b), rounded_product(c, d));
+        const double odd = add_to_odd(static_cast<double>(a) * static_cast<double>(b),
+                                      static_cast<double>(c) * static_cast<double>(d));
+        return S == Step::none ? static_cast<float>(odd) : round_odd<S>(narrowed_to_odd(odd), sum);
+    }
+
+private:
+    APSCOPE_HD float rounded_product(float a, float b) const {
+        return P == Step::none ? a * b : round_odd<P>(fma_to_odd(a, b, -0.0f), product);
     }
 };
 

@@ -5,6 +5,7 @@
 
 #include "emulation/arithmetic/register_sum.h"
 #include "emulation/cuda/arithmetic/matmul_tile.h"
+#include "emulation/cuda/arithmetic/pairwise_tile.h"
 
 namespace apscope::detail {
 
@@ -23,8 +24,8 @@ bool with_matmul_tile(const float* a, const float* b, float* out, std::size_t ba
                       const SumOptions& options, F&& f) {
     using Kind = SumOrder::Kind;
     const Kind kind = options.order.kind;
-    if (columns == 0 || terms == 0 ||
-        (kind != Kind::sequential && kind != Kind::chunked && kind != Kind::kahan))
+    if (columns == 0 || terms == 0 || kind == Kind::exact || kind == Kind::unit ||
+        (kind == Kind::pairwise && terms > most_pairwise_terms))
         return false;
     const auto steps = make_sum_steps<float>(options);
     if (!steps) return false;
@@ -38,26 +39,33 @@ bool with_matmul_tile(const float* a, const float* b, float* out, std::size_t ba
                                               sums.precision, sums.quantum);
 
     const std::size_t chunk = kind == Kind::chunked ? options.order.chunk : terms;
-    const auto make = [&]<bool Rounded, Step P, Step S, bool Odd, bool Kahan>() {
+    const auto make = [&]<bool Rounded, Step P, Step S, bool Odd, Kind K>() {
         using Rounding = TileRounding<Rounded, P, S, Odd>;
+        const Rounding rounding{steps->product, steps->sum};
         const auto with_rows = [&]<int Rows>() {
-            f(MatmulTile<Rounding, Kahan, Rows>{a, b, out, terms, chunk,
-                                                TileGrid<Rows>::of(batches, rows, columns),
-                                                Rounding{steps->product, steps->sum}});
+            const auto grid = TileGrid<Rows>::of(batches, rows, columns);
+            if constexpr (K == Kind::pairwise)
+                f(PairwiseTile<Rounding, Rows>{a, b, out, terms, grid, rounding});
+            else
+                f(MatmulTile<Rounding, K == Kind::kahan, Rows>{a, b, out, terms, chunk, grid,
+                                                               rounding});
         };
-        if (tall) with_rows.template operator()<4>();
+        // A row more on the stack of pairwise sums costs more than it saves.
+        if (tall) with_rows.template operator()<K == Kind::pairwise ? 2 : 4>();
         else with_rows.template operator()<1>();
     };
     // Step::none rounds no sum; with Step::bits, which is rare, all sums are rounded to odd.
-    const auto with_odd = [&]<bool Rounded, Step P, Step S, bool Kahan>() {
-        if constexpr (S == Step::addition && (Rounded || Kahan))
-            if (!odd) return make.template operator()<Rounded, P, S, false, Kahan>();
-        make.template operator()<Rounded, P, S, S != Step::none, Kahan>();
+    const auto with_odd = [&]<bool Rounded, Step P, Step S, Kind K>() {
+        if constexpr (S == Step::addition && (Rounded || K != Kind::sequential))
+            if (!odd) return make.template operator()<Rounded, P, S, false, K>();
+        make.template operator()<Rounded, P, S, S != Step::none, K>();
     };
     const auto with_sum = [&]<bool Rounded, Step P>() {
         with_fp32_step(steps->sum.step, [&]<Step S>() {
-            if (kind == Kind::kahan) with_odd.template operator()<Rounded, P, S, true>();
-            else with_odd.template operator()<Rounded, P, S, false>();
+            if (kind == Kind::kahan) with_odd.template operator()<Rounded, P, S, Kind::kahan>();
+            else if (kind == Kind::pairwise)
+                with_odd.template operator()<Rounded, P, S, Kind::pairwise>();
+            else with_odd.template operator()<Rounded, P, S, Kind::sequential>();
         });
     };
     if (!options.product) with_sum.template operator()<false, Step::none>();

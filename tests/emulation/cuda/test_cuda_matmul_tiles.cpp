@@ -153,7 +153,7 @@ TEST(CudaMatmulTiles, AllFormats) {
     std::size_t served = 0, all = 0;
     for (const char* format : formats()) {
         for (const char* product : {"", "e4m3", "e4m3fnuz", "bf16", "fp16", "fp32", "e3m2fn"}) {
-            for (const char* order : {"sequential", "chunked:7", "kahan"}) {
+            for (const char* order : {"sequential", "chunked:7", "kahan", "pairwise"}) {
                 for (int overflow = 0; overflow < overflow_count; ++overflow) {
                     SumOptions options = with_formats(order, format, product);
                     options.projection.overflow = static_cast<Overflow>(overflow);
@@ -188,7 +188,8 @@ TEST(CudaMatmulTiles, AllShapes) {
                 const std::vector<float> a = special_numbers(shape.batches * rows * terms, 1),
                                          b = special_numbers(shape.batches * terms * columns, 2);
                 for (const char* product : {"", "e4m3"}) {
-                    for (const char* order : {"sequential", "chunked:1", "chunked:4", "kahan"}) {
+                    for (const char* order :
+                         {"sequential", "chunked:1", "chunked:4", "kahan", "pairwise"}) {
                         SumOptions options = with_formats(order, "fp16", product);
                         ++all;
                         served += tiles_serve(a, b, shape, options, order);
@@ -201,6 +202,19 @@ TEST(CudaMatmulTiles, AllShapes) {
         }
     }
     EXPECT_EQ(served, all);
+}
+
+// Every way in which the last terms of a pairwise sum are added.
+TEST(CudaMatmulTiles, PairwiseSumsOfEveryLength) {
+    for (std::size_t terms = 1; terms <= 133; ++terms) {
+        const Shape shape{1, 3, terms, 5};
+        const std::vector<float> a = special_numbers(shape.rows * terms, 1),
+                                 b = special_numbers(terms * shape.columns, 2);
+        for (const char* format : {"fp16", "bf16", "fp32"})
+            for (const char* product : {"", "e4m3"})
+                EXPECT_TRUE(tiles_serve(a, b, shape, with_formats("pairwise", format, product),
+                                        "pairwise"));
+    }
 }
 
 TEST(CudaMatmulTiles, MisalignedOperands) {
@@ -220,21 +234,25 @@ TEST(CudaMatmulTiles, MisalignedOperands) {
 }
 
 template <class Rounding, bool Kahan, int Rows>
-bool is_kahan(const MatmulTile<Rounding, Kahan, Rows>&) {
-    return Kahan;
+bool has_order(const MatmulTile<Rounding, Kahan, Rows>&, SumOrder::Kind kind) {
+    return kind != SumOrder::Kind::pairwise && Kahan == (kind == SumOrder::Kind::kahan);
+}
+template <class Rounding, int Rows>
+bool has_order(const PairwiseTile<Rounding, Rows>&, SumOrder::Kind kind) {
+    return kind == SumOrder::Kind::pairwise;
 }
 TEST(CudaMatmulTiles, AreChosenForRoundingsToNearest) {
     const auto chosen = [](const SumOptions& options, std::size_t terms = 3) {
         bool called = false;
-        const bool served = with_matmul_tile(
-            nullptr, nullptr, nullptr, 1, 1, terms, 1, true, options, [&](const auto& step) {
-                called = true;
-                EXPECT_EQ(is_kahan(step), options.order.kind == SumOrder::Kind::kahan);
-            });
+        const bool served = with_matmul_tile(nullptr, nullptr, nullptr, 1, 1, terms, 1, true,
+                                             options, [&](const auto& step) {
+                                                 called = true;
+                                                 EXPECT_TRUE(has_order(step, options.order.kind));
+                                             });
         EXPECT_EQ(called, served);
         return served;
     };
-    for (const char* order : {"sequential", "chunked:64", "kahan"}) {
+    for (const char* order : {"sequential", "chunked:64", "kahan", "pairwise"}) {
         for (const char* format : {"fp32", "fp16", "bf16", "tf32", "e5m2", "e4m3fn", "e8m21"})
             for (const char* product : {"", "e4m3", "fp16", "bf16", "fp32"})
                 EXPECT_TRUE(chosen(with_formats(order, format, product)))
@@ -249,7 +267,8 @@ TEST(CudaMatmulTiles, AreChosenForRoundingsToNearest) {
         options.projection = {.underflow = Underflow::flush_result};
         EXPECT_FALSE(chosen(options));
     }
-    EXPECT_FALSE(chosen(with_formats("pairwise", "fp16", "")));
+    EXPECT_FALSE(chosen(with_formats("pairwise", "fp16", ""), most_pairwise_terms + 1));
+    EXPECT_FALSE(chosen(with_formats("exact", "fp16", "")));
 }
 
 }  // namespace
