@@ -36,7 +36,7 @@ inline bool unit_kernel_serves(const MatrixUnit& unit) {
            unit.fraction <= 25 && unit.fraction >= unit.result &&
            unit.zero_exponent() <= unit.smallest_exponent();
 }
-inline int terms_of_group(const MatrixUnit& unit) { return 1 << (29 - unit.fraction); }
+APSCOPE_HD int terms_of_group(const MatrixUnit& unit) { return 1 << (29 - unit.fraction); }
 // True if the products of a block, and C, fit in int32.
 inline bool block_fits_int32(const MatrixUnit& unit) { return unit.block < terms_of_group(unit); }
 

@@ -17,10 +17,15 @@ namespace {
 
 struct Arrays {
     Arrays(std::size_t n, std::size_t products)
-        : x(random_numbers(std::max(n, 2 * products), 10, 1)), y(std::max(n, products)), codes(n),
-          scales(n / 16), sums(n / 8) {}
+        : x(random_numbers(std::max(n, 2 * products), 10, 1)), y(std::max(n, products)),
+          halves(2 * products), eights(2 * products), codes(n), scales(n / 16), sums(n / 8) {
+        for (const auto& [name, to] : {std::pair("fp16", &halves), std::pair("e4m3fn", &eights)})
+            quantize_on_device(x.get(), to->get(), 2 * products, parse_format(name),
+                               {RoundingMode::ties_to_even, Overflow::saturate}, 1, nullptr);
+    }
 
     Array<float> x, y;
+    Array<float> halves, eights;  // numbers of x in fp16 and in FP8
     Array<std::uint8_t> codes, scales;
     Array<double> sums;
 };
@@ -93,11 +98,13 @@ void add_sums(std::vector<Job>& jobs, std::size_t n, const Shared& a) {
 }
 
 void add_products(std::vector<Job>& jobs, std::size_t side, const Shared& a) {
-    const auto add = [&](const SumOptions& options, const std::string& name) {
+    const auto add = [&](const SumOptions& options, const std::string& name,
+                         const Array<float> Arrays::* numbers = & Arrays::x) {
         jobs.push_back({"matmul " + std::to_string(side) + "^3, " + name,
                         static_cast<double>(side) * static_cast<double>(side * side), 0, [=] {
-                            matmul_on_device(a->x.get(), a->x.get() + side * side, nullptr,
-                                             a->y.get(), 1, side, side, side, options, nullptr);
+                            const float* const x = (a.get()->*numbers).get();
+                            matmul_on_device(x, x + side * side, nullptr, a->y.get(), 1, side, side,
+                                             side, options, nullptr);
                         }});
     };
     for (const char* order : {"sequential", "chunked:64", "pairwise", "kahan"}) {
@@ -110,7 +117,14 @@ void add_products(std::vector<Job>& jobs, std::size_t side, const Shared& a) {
                              (*product != '\0' ? product : "exact"));
         }
     }
-    // The rules of h100 and h100:fp8 for any fp32 numbers.
+    for (const auto& [unit, numbers] :
+         {std::pair("unit:h100", &Arrays::halves), std::pair("unit:h100:fp8", &Arrays::eights)}) {
+        SumOptions options;
+        options.order = parse_sum_order(unit);
+        options.format = parse_format("fp32");
+        add(options, unit, numbers);
+    }
+    // The same rules for any fp32 numbers, which tiles do not serve.
     for (const char* order :
          {"unit:k=16,fraction=25,result=23", "unit:k=32,fraction=13,result=13"}) {
         SumOptions options;
