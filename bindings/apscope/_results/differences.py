@@ -159,32 +159,38 @@ class Sent(NamedTuple):
 def sides_differ(a: Sent, b: Sent) -> list[tuple[str, str, str]]:
     """All differences of two sides: `differences`, after ``reduction`` and before ``volume``.
 
-    Without aspects that their reductions do not read: ``sums`` where one of them adds no codes in
-    an order, ``headroom`` in two phases of messages that are encoded alone. Volumes, of fp32's
-    bytes, are named if they differ by more than 0.001 and both are known.
+    Without ``sums`` where one of them adds no codes in an order. In two phases the headroom of
+    messages that are encoded alone is ``one``, whatever the scheme says; where the two reductions
+    differ so, it is part of ``reduction``. Volumes, of fp32's bytes, are named if they differ by
+    more than 0.001 and both are known.
     """
     sides = (a, b)
-    two_phases = [side.topology.startswith(_TWO_PHASES) for side in sides]
-    unread = set()
-    if any(two_phases) or any(side.topology and is_own(side.topology) for side in sides):
+    unread = {"headroom"}
+    if any(s.topology.startswith(_TWO_PHASES) or is_own(s.topology) for s in sides if s.topology):
         unread.add("sums")
-    if all(two_phases) and all(_encoded_alone(side.scheme) for side in sides):
-        unread.add("headroom")
     pairs = [one for one in differences(a.scheme, b.scheme) if one[0] not in unread]
+    names = [reduction(side.topology) for side in sides]
+    stated, rooms = ([_headroom(side, which) for side in sides] for which in (False, True))
+    if rooms[0] != rooms[1] and stated[0] == stated[1] and a.topology != b.topology:
+        names = [f"{name} (headroom {room})" for name, room in zip(names, rooms, strict=True)]
+    elif rooms[0] != rooms[1]:
+        place = sum(aspect in ("scheme", "format", "rule") for aspect, _, _ in pairs)
+        pairs.insert(place, ("headroom", *rooms))
     if a.topology != b.topology:
-        pairs.insert(0, ("reduction", reduction(a.topology), reduction(b.topology)))
+        pairs.insert(0, ("reduction", *names))
     if abs(a.volume - b.volume) > 1e-3:
         pairs.append(("volume", f"{a.volume:.3g}", f"{b.volume:.3g}"))
     return pairs
 
 
-def _encoded_alone(spec: str) -> bool:
-    """Whether the scheme's scale is of one message: docs/definitions.md, "Two phases"."""
-    scheme = known_scheme(spec)
-    if scheme is None:
-        return False
-    unit = scheme.keys.get("unit", "") if scheme.name == "aps" else "model"
-    return scheme.name == "stochastic" or not unit.startswith(("model", "bucket"))
+def _headroom(side: Sent, reduced: bool) -> str:
+    """The headroom that a scheme states, or that its scale leaves in the side's reduction."""
+    scheme = known_scheme(side.scheme)
+    stated = described(scheme).get("headroom", "none") if scheme else "none"
+    if not scheme or scheme.name != "aps" or not reduced:
+        return stated
+    alone = not scheme.keys["unit"].startswith(("model", "bucket"))
+    return "one" if alone and side.topology.startswith(_TWO_PHASES) else stated
 
 
 def cause(differ: list[tuple[str, str, str]]) -> str:

@@ -152,11 +152,15 @@ def _print(trace: str, table: pd.DataFrame) -> None:
     for line in marks_explained(table):
         print(line)
     best = better_reduction(table)
-    print(
-        f"\n{trace}: error before a choice divided by that after it, all else equal; 95 % intervals"
-    )
+    print(f"\n{trace}: error before a choice divided by that after it; 95 % intervals")
     for other in reductions[1:]:
-        print(f"the reduction, {reductions[0]} -> {other}")
+        drops = _drops_room(other)
+        room = (
+            f"; scales of a layer and finer then leave {'no ' if drops else ''}room for the sum"
+            if drops != _drops_room(reductions[0])
+            else ""
+        )
+        print(f"the reduction, {reductions[0]} -> {other}{room}")
         part = table[table["topology"] == other]
         _print_cells(
             "one scale per", part, lambda row: _factor(row, "reduction_factor"), lambda r: r.name
@@ -172,7 +176,8 @@ def _print(trace: str, table: pd.DataFrame) -> None:
             lambda row: _factor(row, "format_factor"),
             lambda r: r.name,
         )
-    print(f"the scale{within}")
+    room = "; step -> layer also drops the room for the sum" if _drops_room(best) else ""
+    print(f"the scale{within}{room}")
     _print_cells(
         "from -> to",
         part,
@@ -180,6 +185,11 @@ def _print(trace: str, table: pd.DataFrame) -> None:
         lambda rung: f"{rung.finer_than} -> {rung.name}",
     )
     print()
+
+
+def _drops_room(reduction: str) -> bool:
+    """Whether scales of layers and finer ones leave no room for the sum (two phases)."""
+    return reduction.startswith(("two_phase", "reduce_scatter"))
 
 
 def _print_rungs(table: pd.DataFrame) -> None:

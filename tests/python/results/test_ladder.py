@@ -10,7 +10,7 @@ import pytest
 
 import apscope
 from apscope._replay.ladder import RUNGS, ladder_schemes
-from apscope._results.differences import chain, decompose, differences
+from apscope._results.differences import Sent, cause, chain, decompose, differences, sides_differ
 from apscope.cli import main
 from apscope.schemes import Scheme
 
@@ -153,7 +153,8 @@ def test_reductions_that_are_asked_for(both, request, capsys):
     assert main(words) == 0
     out = capsys.readouterr().out
     assert "digits_w64: step NMSE / typical error over the noise of the batch, tree" in out
-    assert "the reduction, two_phase -> tree" in out and "the scale, two_phase" in out
+    assert "the reduction, two_phase -> tree; scales of a layer and finer then leave room" in out
+    assert "the scale, two_phase; step -> layer also drops the room for the sum" in out
 
 
 def test_the_table_says_the_reduction_first_then_the_format_then_the_scale(request, capsys):
@@ -165,7 +166,7 @@ def test_the_table_says_the_reduction_first_then_the_format_then_the_scale(reque
         for text in (
             "noise of the batch, ring, 6 steps",
             "noise of the batch, two_phase, 6 steps",
-            "the reduction, ring -> two_phase",
+            "the reduction, ring -> two_phase; scales of a layer and finer then leave no room",
             "the format, two_phase, from the first of as many bits",
             "e4m3fn -> e3m4",
             "the scale, two_phase",
@@ -266,6 +267,32 @@ def test_what_schemes_differ_in():
     assert ("scale", "one per step, of the step before", "one per step") in differences(
         "aps:e4m3,unit=model,delay=1", "aps:e4m3,unit=model"
     )
+
+
+def test_in_two_phases_the_headroom_is_that_of_the_reduction():
+    def differ(a, b):
+        found = sides_differ(*(Sent(*side, 0.25) for side in (a, b)))
+        return found, cause(found)
+
+    aps, constant = "aps:e4m3", "loss_scaling:e4m3,scale=largest"
+    scale = (
+        "scale",
+        "one per layer and step",
+        "one for all steps, the largest that never saturates",
+    )
+    # One scale for all steps leaves room for the sum, that of a message does not.
+    assert differ((aps, "two_phase"), (constant, "two_phase")) == (
+        [("headroom", "one", "workers"), scale], "",
+    )  # fmt: skip
+    assert differ((aps, "ring"), (constant, "ring")) == ([scale], "scale")
+    assert differ((aps, "two_phase"), (aps, "ring")) == (
+        [("reduction", "two phases (headroom one)", "ring (headroom workers)")], "reduction",
+    )  # fmt: skip
+    one = f"{aps},headroom=one"
+    assert differ((one, "two_phase"), (one, "ring"))[0] == [("reduction", "two phases", "ring")]
+    assert differ((one, "two_phase"), (aps, "two_phase")) == ([], "")
+    of_one = f"{constant},headroom=one"
+    assert differ((of_one, "two_phase"), (constant, "two_phase"))[1] == "headroom"
 
 
 def test_a_chain_changes_one_thing_at_a_time():
