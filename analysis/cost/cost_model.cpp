@@ -187,6 +187,34 @@ std::optional<Way> levels_way(const Transport& t, const Topology& topology, doub
     return way;
 }
 
+// The side information of both phases, as MessageBytes has it.
+struct ShardSides {
+    double messages, results;
+};
+// Shards of ceil(values / workers) elements; the last ones may have none, and then need no message.
+// A scale is in the message of every shard that has one of its elements; in phase 2, units begin
+// anew in every shard.
+ShardSides shard_sides(const Transport& t, double values, double side, int workers) {
+    const double shard = std::ceil(values / workers), shards = std::ceil(values / shard);
+    if (workers == 1 || side == 0.0 || values == 0.0) return {side, side};
+    if (!t.side_in_parts) {
+        // The other shards' messages, on average.
+        const double of_each = side * shards / workers;
+        return {of_each, of_each};
+    }
+    const double whole = t.whole_bits, scales = (8 * side - whole) / t.scale_bits;
+    if (t.scale_bits == 0 || !(scales > 0.0)) return {side, side};
+    const double unit = t.unit != 0 ? static_cast<double>(t.unit) : values / scales;
+    double messages = 0.0, results = 0.0;
+    for (double first = 0.0; first < values; first += shard) {
+        const double end = std::min(first + shard, values);
+        messages += std::ceil(end / unit) - std::floor(first / unit);
+        results += std::ceil((end - first) / unit);
+    }
+    const auto bytes = [&](double count) { return (count * t.scale_bits + shards * whole) / 8; };
+    return {bytes(messages), bytes(results)};
+}
+
 // The bytes of one part if every message is divided into `parts` equal parts.
 MessageBytes part_of(MessageBytes b, double parts) {
     const double side = b.side_in_parts ? parts : 1.0;
@@ -256,8 +284,9 @@ std::optional<Way> way_of(const Transport& t, std::string_view topology, double 
         !collective_name(topology).empty() && !parse_topology(topology).phases.has_phase2;
     if (t.phased) {
         if (!scatters && std::isnan(t.phase2_width)) return std::nullopt;
-        way.bytes = {payload, payload,         scatters ? 0.0 : payload * t.phase2_width,
-                     side,    t.side_in_parts, scatters ? 0.0 : side};
+        const ShardSides sides = shard_sides(t, values, side, workers);
+        way.bytes = {payload,        payload,         scatters ? 0.0 : payload * t.phase2_width,
+                     sides.messages, t.side_in_parts, scatters ? 0.0 : sides.results};
         return way;
     }
     if (t.exact_sums) return std::nullopt;

@@ -14,7 +14,7 @@ namespace apscope::detail {
 // scale.
 inline BlockMessages make_block_messages(const BlockTask& task, std::uint64_t count,
                                          const float* values, const std::uint8_t* codes,
-                                         const std::uint8_t* scales, float* factors,
+                                         const std::uint8_t* scales, double* factors,
                                          const std::uint32_t* amax_bits) {
     const BlockFormat& format = task.format;
     const FloatFormat& element = format.element;

@@ -42,7 +42,7 @@ struct BlockUseSums {
 struct BlockMessages {
     const float* values;
     const std::uint8_t *codes, *scales;
-    float* factors;  // of the elements of a block, before they were rounded
+    double* factors;  // of the elements of a block, before they were rounded
     std::uint64_t pitch, blocks;
     int log2_size;  // of the number of elements of a block
     BlockRounding rounding;
@@ -78,7 +78,10 @@ struct BlockMessages {
         const std::uint64_t block = block_of(worker, first);
         const float block_scale = block_scale_of(block);
         const TensorScale tensor = tensor_of(worker);
-        const float factor = block_scale == 0.0f ? 0.0f : factor_of(block_scale, tensor);
+        const bool ratio = rounding.scaling.rule == ScaleRule::ratio;
+        const double factor = block_scale == 0.0f ? 0.0
+                              : ratio             ? widened(factor_of(block_scale, tensor))
+                                                  : 1.0 / widened(block_scale);
         factors[block] = factor;
         return {factor, widened(block_scale) / widened(tensor.value)};
     }
@@ -109,8 +112,8 @@ struct BlockMessages {
     }
 
 private:
+    // Of the rule ratio.
     APSCOPE_HD float factor_of(float block_scale, const TensorScale& tensor) const {
-        if (rounding.scaling.rule != ScaleRule::ratio) return 1.0f / block_scale;
         const float factor = 1.0f / (block_scale * tensor.inverse);
         return FLT_MAX < factor ? FLT_MAX : factor;
     }

@@ -80,9 +80,7 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elem
             sizes_.codes = w * sum_block;
             sizes_.scales = std::max(sizes_.scales, w * (sum_block / size));
         } else if (task.units) {
-            const WireTask& wire = task.units->wire;
-            plan.messages.push_back({{0, workers}, {}, &wire});
-            plan.scale = wire.scale;
+            plan.scale = task.units->wire.scale;
             sizes_.exponents = std::max(sizes_.exponents, w * (sum_block / task.units->unit));
         }
         if (!task.wires.empty()) plan.scale = task.wires[0].scale;
@@ -153,9 +151,9 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elem
 std::uint64_t RowPlan::bytes() const {
     const Sizes& s = sizes_;
     const std::uint64_t doubles = sum_block + s.sent + s.results + s.drawn + 2 * s.noise + s.errors;
-    return s.exponents * sizeof(std::int16_t) +
-           (3 * s.row_floats + s.phase_sums + s.scales) * sizeof(float) + s.codes + s.scales +
-           doubles * sizeof(double) + s.uses * sizeof(BlockUseSums) + s.slots * sizeof(HopSlot) +
+    return s.exponents * sizeof(std::int16_t) + (3 * s.row_floats + s.phase_sums) * sizeof(float) +
+           s.scales * sizeof(double) + s.codes + s.scales + doubles * sizeof(double) +
+           s.uses * sizeof(BlockUseSums) + s.slots * sizeof(HopSlot) +
            encoded_sums_ * sizeof(SumExtent) + s.sums * sizeof(LineSums) +
            s.ratios * sizeof(RatioProduct) + s.draws * sizeof(DrawSums);
 }

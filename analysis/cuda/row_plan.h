@@ -36,15 +36,15 @@ public:
     RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elements, double divisor,
             bool has_noise);
 
-    // Neighbouring workers that share a scale or the scales of units. `wire` is null for messages
-    // in a block format, whose values are stored as they are.
+    // Neighbouring workers that share a scale. `wire` is null for messages in a block format, whose
+    // values are stored as they are.
     struct Messages {
         WorkerRange workers;
         WireScale scale;
         const WireTask* wire;
     };
     struct Task {
-        std::vector<Messages> messages;  // of all workers
+        std::vector<Messages> messages;  // of all workers; empty with a scale for each unit
         FloatScale scale;                // of the results; scale.units is the divisor
         // The index in rows() of the task's first row. The task has all its reduced rows there,
         // then its sampled rows a second time.

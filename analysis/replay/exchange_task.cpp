@@ -15,11 +15,11 @@ namespace {
 bool encodes_blocks(const SchemeParts& parts) {
     const SchemeEncoding& encoding = parts.encoding;
     // Common random words are those of other streams.
-    if (!parts.only_encodes() || parts.choice.draw) return false;
+    if (!parts.only_encodes() || parts.choice.draw || parts.memory.compares_intended) return false;
     if (encoding.units)
         return sum_block % encoding.units->unit == 0 &&
                encoding.float_encoder->grid.division == Division{};
-    return encoding.blocks && has_whole_blocks(encoding.blocks->format);
+    return encoding.blocks && has_device_blocks(encoding.blocks->format);
 }
 
 const SchemeParts& phase1_of(const SchemeParts& scheme) {
@@ -43,7 +43,7 @@ UnitTask unit_task(const SchemeParts& parts, int workers) {
                         1.0};
     const RoundingMode mode = grid.projection.rounding;
     std::optional<FloatFormat> of_fp32;
-    if (std::ilogb(format.smallest_positive()) >= -60 &&
+    if (std::ilogb(format.smallest_positive()) >= -60 && format.zero != Zero::none &&
         (is_nearest(mode) || mode == RoundingMode::toward_zero))
         of_fp32 = format;
     return {wire, of_fp32, units.unit,

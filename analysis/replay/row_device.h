@@ -36,11 +36,14 @@ struct WireTask {
     double inverse = 1.0;  // 1 / scale for a power of two; 0 for other scales
 };
 
-// True if every block of the fixed-shape sums consists of whole blocks of the format.
-inline bool has_whole_blocks(const BlockFormat& format) {
-    return sum_block % static_cast<std::size_t>(format.block_size) == 0;
+// True if a device rounds to the format: every block of the fixed-shape sums consists of whole
+// blocks of the format, and a tensor scale is so large that no factor of an element is NaN.
+inline bool has_device_blocks(const BlockFormat& format) {
+    const double range = format.element.largest() * format.scale.largest();
+    return sum_block % static_cast<std::size_t>(format.block_size) == 0 &&
+           (!format.tensor_scale || range >= 4.0);
 }
-// Rounding to a block format; only if has_whole_blocks() is true.
+// Rounding to a block format; only if has_device_blocks() is true.
 struct BlockTask {
     BlockFormat format;
     Projection projection;
@@ -53,8 +56,9 @@ struct BlockTask {
 // blocks of the fixed-shape sums consist.
 struct UnitTask {
     WireTask wire;  // without a scale; codes are stored
-    // The format, if scaled numbers may be rounded to fp32 before they are rounded to it: its
-    // values are far above fp32's subnormal numbers, and the mode rounds tiny numbers to 0.
+    // The format, if scaled numbers may be rounded to fp32 before they are rounded to it: it has a
+    // zero, its other values are far above fp32's subnormal numbers, and the mode rounds tiny
+    // numbers to 0.
     std::optional<FloatFormat> of_fp32;
     std::size_t unit;
     std::function<int(double)> shift;  // UnitEncoding::shift for the workers that agree
@@ -131,7 +135,8 @@ public:
     // Runs every task on an item. gradients: one row per worker. divisor: divides the sums and the
     // reference. noise: the noise of every noise block (batch_noise.h), or empty. Several threads
     // may call run() at once. Throws std::bad_alloc if the device has no memory for one block of
-    // 4096 elements, std::runtime_error if it fails.
+    // 4096 elements and, in two phases, for 4 bytes of every block of a task's sums;
+    // std::runtime_error if it fails.
     virtual std::vector<RowTotals> run(std::span<const std::span<const float>> gradients,
                                        double divisor, std::span<const double> noise,
                                        std::span<const RowTask> tasks) = 0;

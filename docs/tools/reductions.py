@@ -217,7 +217,10 @@ def answer() -> list[str]:
         f"recipe's rotation and stochastic rounding: {span(at(FOUR))}. By its recipe NVFP4 has "
         f"{span(at('nvfp4') / at(FOUR))} times as much, E2M1 with a power of two for 16 "
         f"(`{POWERS}`) {span(at(POWERS) / at(FOUR))} times, MXFP4, which has one for 32 and "
-        f"{sent(MXFP4)} of fp32's bytes instead of {sent(FOUR)}, {span(at(MXFP4) / at(FOUR))} times.",
+        f"{sent(MXFP4)} of fp32's bytes instead of {sent(FOUR)}, {span(at(MXFP4) / at(FOUR))} times. "
+        "Each message has NVFP4's fp32 scale: with 64 workers, whose shards of a small net have few "
+        f"elements, it takes {at(FOUR, column='volume')['digits_w64']:.2f} of fp32's bytes, and "
+        f"`{POWERS}`, {at(POWERS, column='volume')['digits_w64']:.2f}, is the best of 4 bits.",
         "4. **Which scale**: at 8 bits one for 32 elements instead of one for a layer divides the "
         f"error by {span(scale['e2m5finite'])} with `e2m5finite`, {span(scale['e3m4'])} with "
         f"`e3m4`, {span(scale['e4m3fn'])} with `e4m3fn`.",

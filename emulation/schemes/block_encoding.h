@@ -1,5 +1,5 @@
-// Descriptions of an encode() (scheme_parts.h) that rounds blocks of a tensor and does nothing else,
-// so that a device can do the same. Blocks are counted from the tensor's start.
+// Descriptions of an encode() (scheme_parts.h) that rounds blocks of a tensor and does nothing
+// else, so that a device can do the same. Blocks are counted from the tensor's start.
 //
 //      BlockEncoding    to a block format; every worker has its own scales
 //      UnitEncoding     to the grid of the float encoder, under a power of two for each unit of

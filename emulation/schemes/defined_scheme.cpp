@@ -89,6 +89,9 @@ Scheme define_scheme(const std::string& name, const Scheme& base, DefinedParts p
     if (parts.any()) {
         own.run = whole_row;
         own.encoding.mixes_elements = true;  // the caller's parts may mix elements
+        own.encoding.blocks.reset();         // and no description states them
+        own.encoding.units.reset();
+        own.transport.scale_bits = 0;
     }
     replace_memory(own, parts);
     if (parts.forward) {

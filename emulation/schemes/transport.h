@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -42,6 +43,11 @@ struct Transport {
     // True if side information belongs to elements, such as the scales of blocks, so that a part of
     // a message contains only the side information of that part, in both phases.
     bool side_in_parts = false;
+    // The bits of one scale, norm or the like, if every `unit` consecutive elements have one; unit
+    // = 0: every row of the tensor has. whole_bits: those that every part of a message needs
+    // besides. Unknown if scale_bits is 0.
+    int scale_bits = 0, whole_bits = 0;
+    std::size_t unit = 0;
     // The bits of a message's side information on which the workers agree before they encode (by a
     // MAX all-reduce); the rest travels with the message.
     std::uint64_t agreed_bits = 0;

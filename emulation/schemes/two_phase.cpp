@@ -140,6 +140,9 @@ Transport phased(const SchemeParts& phase1, const SchemeParts& phase2) {
     Transport t;
     t.phased = true;
     t.code_bits = phase1.transport.code_bits;
+    t.scale_bits = phase1.transport.scale_bits;
+    t.whole_bits = phase1.transport.whole_bits;
+    t.unit = phase1.transport.unit;
     // False if the side information is one scale per tensor.
     t.side_in_parts = !phase1.encoding.float_encoder || phase1.encoding.encode;
     if (&phase2 == &phase1) return t;
@@ -278,17 +281,17 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
     if (phases.sum == "fp32" && !phases.own_exact)
         plain = std::make_shared<const PlainPhases>(
             PlainPhases{phase1, phases.has_phase2 ? phase2 : nullptr});
-    parts.encoding = {
-        .float_phases = plain && are_float_phases(*plain) ? plain : nullptr,
-        .plain_phases = plain,
-        .tables = one.tables,
-        .draws = phase1->parts.draws(),
-        .sum_draws = phases.has_phase2 && phase2->parts.draws(),
-        .is_exact_sum = !phases.has_phase2 && adds_variances,
-        .sees_special = one.sees_special,
-        .rounds_special = one.rounds_special,
-        .mixes_elements =
-            one.mixes_elements || (phases.has_phase2 && phase2->parts.encoding.mixes_elements)};
+    parts.encoding = {.float_phases = plain && are_float_phases(*plain) ? plain : nullptr,
+                      .plain_phases = plain,
+                      .tables = one.tables,
+                      .draws = phase1->parts.draws(),
+                      .sum_draws = phases.has_phase2 && phase2->parts.draws(),
+                      .is_exact_sum = !phases.has_phase2 && adds_variances,
+                      .sees_special = one.sees_special,
+                      .rounds_special = one.rounds_special,
+                      .mixes_elements =
+                          one.mixes_elements ||
+                          (phases.has_phase2 && phase2->parts.encoding.mixes_elements)};
     parts.encoding.encode = [phase1, phases](const RowPiece& p, Message& m) {
         const Phase1Rows& rows = p.theta.of<Phase1Rows>();
         const Bucket bucket = bucket_of(p.step, p.worker);

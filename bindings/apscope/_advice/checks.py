@@ -58,6 +58,8 @@ _REDUCTION = {
     "same_error": _NUMBER_OR_NULL,
     "same_volume": _NUMBER_OR_NULL,
 }
+#: Files of 0.1.0 have none.
+_REDUCTIONS_USED = {"reduction": TEXT, "same_reduction": TEXT}
 _TENSOR = {
     "name": TEXT,
     "role": TEXT,
@@ -97,7 +99,8 @@ def check_plan(content: dict[str, Any]) -> None:
     if "reductions" in about:
         check_keys(about, {"reductions": (_objects, "objects")}, "about.")
     for row in about.get("reductions", ()):
-        check_keys(row, _REDUCTION, "about.reductions.")
+        given = {name: rule for name, rule in _REDUCTIONS_USED.items() if name in row}
+        check_keys(row, _REDUCTION | given, "about.reductions.")
     for tensor in about["tensors"]:
         check_keys(tensor, _TENSOR, "about.tensors.")
     _check_table(table, "table.")

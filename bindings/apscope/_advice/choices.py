@@ -11,7 +11,7 @@ from .._results.differences import described, differences
 from .._results.volume import SIDE
 from .._schemes.scheme import as_scheme
 from .._text import clip
-from .objective import figures
+from .objective import ranked
 from .table import Table
 
 if TYPE_CHECKING:
@@ -34,9 +34,10 @@ def reduction_rows(plans: dict[str, Plan], chosen: str) -> list[dict[str, Any]]:
     Returns
     -------
     list of dicts
-        ``topology``; ``scheme``, ``error`` and ``volume`` of its best plan; ``same_error`` and
-        ``same_volume``, those of the answer's schemes in this reduction, None if they were not
-        measured or overflowed. On the held-out steps if there are any.
+        ``topology``; ``scheme``, ``reduction``, ``error`` and ``volume`` of its best plan;
+        ``same_reduction``, ``same_error`` and ``same_volume``, those of the answer's schemes here,
+        None if they were not measured or overflowed. On the held-out steps if there are any.
+        A ``reduction`` names the schemes' own ones, too, joined by ``+``.
     """
     answer = plans[chosen]
     rows = []
@@ -45,10 +46,11 @@ def reduction_rows(plans: dict[str, Plan], chosen: str) -> list[dict[str, Any]]:
         own = _figures(plan._table, plan._options)
         same = _figures(plan._table, answer._options)
         rows.append(
-            {"topology": topology, "scheme": plan.spec}
+            {"topology": topology, "scheme": plan.spec, "reduction": plan.reduction,
+             "same_reduction": plan._table.reduction(answer._options)}
             | {name: _number(own[key]) for name, key in (("error", error), ("volume", "volume"))}
             | {"same_error": _number(same[error]), "same_volume": _number(same["volume"])}
-        )
+        )  # fmt: skip
     return rows
 
 
@@ -76,7 +78,7 @@ def choices(plan: Plan) -> list[str]:
 
 def _figures(table: Table, options: np.ndarray) -> dict[str, float]:
     """Figures on the held-out steps, or on the chosen ones if there are none."""
-    return figures(table, table.held_out or table.chosen, options)
+    return ranked(table, table.held_out or table.chosen, options)
 
 
 def _number(value: float) -> float | None:
@@ -86,7 +88,7 @@ def _number(value: float) -> float | None:
 def _times(other: float, own: float) -> str:
     if not math.isfinite(other):
         return "overflow" if other > 0 else "not measured"
-    return f"{other / own:.3g} times the error" if own > 0 else f"error {other:.3g}"
+    return f"{other / own:.3g} times the error" if 0 < own < math.inf else f"error {other:.3g}"
 
 
 def _at(volume: float, own: float) -> str:
@@ -100,7 +102,10 @@ def _reductions(plan: Plan, own: dict[str, float]) -> list[str]:
         return []
     others = []
     for row in plan.about.get("reductions", ()):
-        if row["topology"] == plan.about["topology"]:
+        # Files of 0.1.0 name the topology alone.
+        there, in_best = (row.get(n, row["topology"]) for n in ("same_reduction", "reduction"))
+        best_here = row["scheme"] == plan.spec
+        if row["topology"] == plan.about["topology"] or (best_here and there == plan.reduction):
             continue
         same, best = (
             None
@@ -108,11 +113,15 @@ def _reductions(plan: Plan, own: dict[str, float]) -> list[str]:
             else _times(row[error], own[plan.wish.error]) + _at(row[volume], own["volume"])
             for error, volume in (("same_error", "same_volume"), ("error", "volume"))
         )
-        there = f"the same in {row['topology']} " + (f"has {same}" if same else "cannot be used")
         others.append(
-            f"{there}, and nothing is better there"
-            if row["scheme"] == plan.spec
-            else f"{there}, the best there, {clip(row['scheme'], 200)}, {best or 'overflow'}"
+            f"the same in {there} "
+            + (f"has {same}" if same else "cannot be used")
+            + (
+                ", and nothing is better there"
+                if best_here
+                else f", the best {'there' if in_best == there else f'in {in_best}'}, "
+                f"{clip(row['scheme'], 200)}, {best or 'overflow'}"
+            )
         )
     return [f"reduction: {plan.reduction}" + "".join(f"; {text}" for text in others)]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import _core
+from .._folders.reading import open_regular
 from .._folders.writing import write_file
 from .._schemes.plan_file import MARK, SCHEMA, SUFFIX, read_plan_file
 from .._schemes.scheme import as_scheme
@@ -27,18 +28,25 @@ if TYPE_CHECKING:
 
     from .plan import Plan
 
-#: Dimensions of the arrays of `Sums`: units, candidates, blocks of steps.
+#: Dimensions of the arrays of `Sums`: units, candidates, blocks of steps, steps with overflow.
 _SHAPES = {
     "interval": "2", "losses": "B", "noise_blocks": "UB", "log2": "UKB", "nmse": "UKB",
     "volume": "UK", "cosine": "UK", "underflow": "UK",
     "nonzero": "UK", "seconds": "UK", "elements": "U", "layers": "U", "overflow": "UK",
-    "gain": "UK",
+    "lost": "UK3V", "rest": "UK", "gain": "UK",
     "parts": "UKP",
 }  # fmt: skip
 
 
-def write_plan(plan: Plan, path: str | os.PathLike[str]) -> Path:
-    """Writes the file in one step."""
+def check_destination(path: str | os.PathLike[str], force: bool = False) -> Path:
+    """The path, after checks that a plan can be written there.
+
+    Raises
+    ------
+    ValueError
+        It does not end in `SUFFIX`, or would replace a folder, or, without `force`, a file that is
+        not a plan.
+    """
     path = Path(path)
     if path.suffix != SUFFIX:
         raise ValueError(
@@ -47,6 +55,19 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> Path:
         )
     if path.is_dir():
         raise ValueError(f"{path} is a folder; give a file for the plan")
+    if path.exists() and not force:
+        with open_regular(path) as stream:
+            if f'"{MARK}"'.encode() not in stream.read(4096):
+                raise ValueError(
+                    f"{path} exists and is not a plan of apscope; give another name, or --force "
+                    "(force=True in Python) to replace it"
+                )
+    return path
+
+
+def write_plan(plan: Plan, path: str | os.PathLike[str], force: bool = False) -> Path:
+    """Writes the file in one step."""
+    path = check_destination(path, force)
     write_file(path, text_of(plan_dict(plan)), "apscope recommend")
     return path
 
@@ -201,7 +222,7 @@ def _table(content: dict[str, Any]) -> Table:
         for kinds in content["latencies"]["message"]
     ]
     latencies = Latencies(message, content["latencies"]["side"])
-    sizes = {"U": len(units), "K": len(content["candidates"]), "P": 5, "2": 2}
+    sizes = {"U": len(units), "K": len(content["candidates"]), "P": 5, "2": 2, "3": 3}
     sums = [
         None if content[side] is None else _sums(content[side], sizes)
         for side in ("chosen", "held_out")
@@ -212,10 +233,12 @@ def _table(content: dict[str, Any]) -> Table:
 
 
 def _sums(content: dict[str, Any], sizes: dict[str, int]) -> Sums:
-    sizes = sizes | {"B": len(content["losses"])}
-    content = {
-        "gain": np.full((sizes["U"], sizes["K"]), np.nan)
-    } | content  # files of 0.1.0 have none
+    cells = (sizes["U"], sizes["K"])
+    content = {  # files of 0.1.0 have none
+        "gain": np.full(cells, np.nan), "lost": np.zeros((*cells, 3, 0)),
+        "rest": np.full(cells, np.inf),
+    } | content  # fmt: skip
+    sizes = sizes | {"B": len(content["losses"]), "V": len(content["lost"][0][0][0])}
     arrays = {
         f.name: np.array(content[f.name], dtype=float) for f in fields(Sums) if f.name != "steps"
     }

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._results.pooling import step_losses
 from .._results.volume import SIDE
 from .table import Sums, Table
 
@@ -167,12 +168,8 @@ def figures(table: Table, sums: Sums, choice: np.ndarray) -> dict[str, float]:
     """A mixture's figures: volume, time, errors with interval, cosine, underflow, overflows."""
     own = sums.picked(choice)
     overflowed = own.overflow.sum()
-    lost = (
-        [math.inf] * 2
-        if overflowed
-        else [total_of(own, name).adds.sum() for name in ("step_nmse", "error_over_noise")]
-    )
-    over_noise = 2.0 ** lost[1] if sums.noisy else math.nan
+    log2 = math.inf if overflowed else total_of(own, "error_over_noise").adds.sum()
+    over_noise = 2.0**log2 if sums.noisy else math.nan
     nonzero = own.nonzero.sum()
     return {
         "volume": float(own.volume.sum() / own.elements.sum()),
@@ -181,10 +178,28 @@ def figures(table: Table, sums: Sums, choice: np.ndarray) -> dict[str, float]:
         "error_over_noise_corrected": float(over_noise * math.sqrt(math.prod(sums.interval))),
         "error_over_noise_low": float(over_noise * sums.interval[0]),
         "error_over_noise_high": float(over_noise * sums.interval[1]),
-        "step_nmse": float(lost[0]),
+        "step_nmse": float(_step_nmse(own)),
         "layer_cosine": float(own.cosine.sum() / own.layers.sum())
         if own.layers.sum()
         else math.nan,
         "underflow_wire": float(own.underflow.sum() / nonzero) if nonzero else math.nan,
         "overflowed": int(overflowed),
     }
+
+
+def _step_nmse(own: Sums) -> float:
+    """Of one mixture: the mean of its steps' losses; docs/definitions.md, section 14."""
+    if not own.lossy:
+        return math.nan
+    if not own.overflow.sum():
+        return total_of(own, "step_nmse").adds.sum()
+    error, reference, overflow = own.lost[:, 0].sum(axis=0)
+    losses, present = step_losses({"error": error, "reference": reference, "overflow": overflow})
+    steps = own.losses.sum() - (~present).sum()
+    return (own.rest.sum() + losses[present].sum()) / steps
+
+
+def ranked(table: Table, sums: Sums, choice: np.ndarray) -> dict[str, float]:
+    """`figures` with infinite errors if the mixture overflows: it is never better."""
+    values = figures(table, sums, choice)
+    return values | dict.fromkeys(ERRORS, math.inf) if values["overflowed"] else values

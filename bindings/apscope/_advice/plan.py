@@ -92,8 +92,7 @@ class Plan:
 
         Empty if nothing was reduced.
         """
-        used = [self._table.reductions[k] for k in self._options]
-        return "+".join(dict.fromkeys(name for name in used if name))
+        return self._table.reduction(self._options)
 
     @property
     def lost(self) -> list[str]:
@@ -163,8 +162,8 @@ class Plan:
         Returns
         -------
         tuple of three floats
-            NaN if there is none: no single scheme within the limits, no held-out steps, fewer than
-            four blocks.
+            NaN if there is none: no single scheme within the limits, no held-out steps, one that
+            overflowed or was not measured there; of the interval also with fewer than four blocks.
         """
         if steps not in ("held out", "chosen"):
             raise ValueError(f"steps='{steps}' is unknown; use 'held out' or 'chosen'")
@@ -274,19 +273,26 @@ class Plan:
             self._banned,
         )
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the plan with its table as JSON; replaces an existing file.
+    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Write the plan with its table as JSON; replaces an earlier plan.
+
+        Parameters
+        ----------
+        path : path-like
+        force : bool
+            Whether a file that is not a plan may be replaced.
 
         Raises
         ------
         ValueError
-            The name does not end in ``.json``, which marks a scheme's file.
+            The name does not end in ``.json``, which marks a scheme's file; it is that of a folder,
+            or, without `force`, of a file that is not a plan.
         OSError
             The file cannot be written.
         """
         from .file import write_plan
 
-        return write_plan(self, path)
+        return write_plan(self, path, force)
 
     @staticmethod
     def open(path: str | os.PathLike[str]) -> Plan:

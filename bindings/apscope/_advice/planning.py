@@ -19,7 +19,7 @@ from .._text import clip
 from .._traces.selection import parse_steps
 from ..cost import Network, step_time
 from .choices import reduction_rows
-from .objective import LIMITS, Wish, figures, total_of
+from .objective import LIMITS, Wish, figures, ranked, total_of
 from .plan import Plan, made
 from .seconds import Latencies
 from .table import Table, table_of
@@ -104,6 +104,11 @@ def planned(
     refused: dict[str, str] = {}
     for topology in _topologies(frame, setting.topologies):
         table = tabled(frame, specs, topology)
+        if not table.chosen.lossy:
+            raise ValueError(
+                "the gradients of the steps for the choice are zero wherever they are finite, so "
+                "every scheme keeps them; give other steps"
+            )
         wish = setting.wish.completed(table.chosen.noisy)
         try:
             plans[topology] = made(table, wish, pins, {**about, "topology": topology})
@@ -178,7 +183,7 @@ def _take_time(mixed: Table, frame: pd.DataFrame, spec: str, setting: Setting) -
 def _fails(plan: Plan) -> bool:
     """Whether the replayed plan breaks a limit, or is worse than the best single candidate."""
     assert plan._replayed is not None
-    replayed = figures(plan._replayed, plan._replayed.chosen, np.zeros(len(plan._options), int))
+    replayed = ranked(plan._replayed, plan._replayed.chosen, np.zeros(len(plan._options), int))
     for name, value in plan.wish.limits.items():
         slack = (
             total_of(plan._table.chosen, LIMITS[name], value).limit - value
@@ -205,9 +210,11 @@ def _changed(table: Table, options: np.ndarray, mixed: Table) -> list[int]:
         if one is None or other is None:
             continue
         alone = one.picked(options)
-        for name in ("nmse", "log2", "volume"):
-            a, b = (getattr(sums, name).reshape(len(options), -1) for sums in (alone, other))
-            same = (np.abs(a - b) <= _EQUAL * np.abs(a)) | (np.isnan(a) & np.isnan(b))
+        # With overflow the two tables know different references, so their NMSEs differ.
+        error = "parts" if alone.overflow.any() and other.overflow.any() else "nmse"
+        for name in (error, "log2", "volume"):
+            a, b = (getattr(sums, name).reshape(len(options), -1) for sums in (other, alone))
+            same = np.isclose(a, b, rtol=_EQUAL, atol=0.0, equal_nan=True)
             changed |= {int(options[u]) for u in np.flatnonzero(~same.all(axis=1))}
     return sorted(changed)
 

@@ -115,7 +115,7 @@ def verdict(plan: Plan) -> str:
     schemes = len(set(plan.layers["scheme"]))
     within = f", {plan.reduction}" if plan.reduction else ""
     how = "" if plan._counted == "plan" else " when replayed"
-    head = f"{error} {own[error]:.3g}{how} at volume {own['volume']:.3g}"
+    head = f"{error} {_told(own, error)}{how} at volume {own['volume']:.3g}"
     if held_out is not None:
         head += (
             f" on {count_of(len(held_out.steps), 'step')} held out, chosen by "
@@ -134,14 +134,25 @@ def verdict(plan: Plan) -> str:
             f"{figures.loc['single', figure]:.4g} with {best}"
         )
     middle, low, high = plan.against_single(side)
-    spread = "" if math.isnan(low) else f" (95 % over the steps: {low:.3g} to {high:.3g})"
+    if not 0 < middle < math.inf or math.isnan(own[error]):
+        return f"{head}; {best}: {error} {_told(figures.loc['single'], error)}"
+    sums = plan._table.chosen if held_out is None else held_out
+    runs = len(sums.losses)
+    spread = "" if math.isnan(low) else f", 95 %: {low:.3g} to {high:.3g}"
+    spread = f" (geometric mean over {runs} runs of steps{spread})" if runs > 1 else ""
     if abs(math.log(middle)) < math.log(SAME):
         return f"{head}; within a hundredth of {best}"
     gain = f"{middle:.3g} times less" if middle >= 1 else f"{1 / middle:.3g} times MORE"
-    # The quotient is a geometric mean over blocks of steps; a few steps can decide the mean.
+    # A few steps can decide the mean.
     mean = own[error] / figures.loc["single", error]
     but = f", but {mean:.3g} times MORE in the mean over the steps" if mean > SAME < middle else ""
     return f"{head}; {gain}{spread} than {best}{but}"
+
+
+def _told(figures: pd.Series, error: str) -> str:
+    if math.isnan(figures[error]):
+        return "unknown"
+    return f"{figures[error]:.3g}" + (" with overflow" if figures["overflowed"] else "")
 
 
 def _limits(wish: Wish) -> str:

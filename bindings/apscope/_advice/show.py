@@ -73,6 +73,8 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
         ]
         for r in shown.itertuples()
     ]
+    corrected = {"error_over_noise": "error/noise corrected, 95 %"} if _is_corrected(plan) else {}
+    columns = _COLUMNS | corrected
     heads = [
         "layer",
         "steps",
@@ -87,7 +89,7 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     tables = [
         (
             "predicted from the table, replayed, and the best single candidate",
-            ["", "steps", *_COLUMNS.values(), "overflow"],
+            ["", "steps", *columns.values(), "overflow"],
             figures,
             ["", "steps"],
         ),
@@ -112,7 +114,7 @@ def plan_tables(plan: Plan) -> list[tuple[str, list[str], list[list[str]], list[
     return filled
 
 
-_COLUMNS = {"volume": "volume", "error_over_noise": "error/noise, 95 %", "step_nmse": "step NMSE",
+_COLUMNS = {"volume": "volume", "error_over_noise": "error/noise", "step_nmse": "step NMSE",
             "layer_cosine": "cosine", "underflow_wire": "underflow",
             "time": "time, s"}  # fmt: skip
 
@@ -129,6 +131,11 @@ def _thinned(count: int) -> list[int]:
 
 def _figure(value: Any) -> str:
     return "-" if value is None or pd.isna(value) else f"{value:.4g}"
+
+
+def _is_corrected(plan: Plan) -> bool:
+    """Whether the table has `_over_noise` with an interval."""
+    return bool(plan.figures["error_over_noise_low"].notna().any())
 
 
 def _over_noise(row: Any) -> str:
@@ -159,6 +166,8 @@ def notes(plan: Plan, in_training: bool = True) -> list[str]:
         remarks += _above_their_noise(plan)
         if in_training:
             remarks += _in_training(plan)
+    else:
+        remarks += _least_cosine(plan)
     if lost := plan.lost:
         remarks.append(
             f"less than half arrives of {count_of(len(lost), 'layer')}: {', '.join(lost[:4])}"
@@ -200,7 +209,11 @@ def _by_the_other_figure(plan: Plan) -> list[str]:
     second = Second(
         figure, table.candidates[other], table.reductions[other], errors[other], errors[best]
     )
-    return [f"of the single candidates, {second}, on the steps it was chosen by"]
+    corrected = figure == "error_over_noise" and _is_corrected(plan)
+    return [
+        f"of the single candidates, {second}, on the steps it was chosen by"
+        + (", not corrected" if corrected else "")
+    ]
 
 
 def _above_their_noise(plan: Plan) -> list[str]:
@@ -222,6 +235,20 @@ def _above_their_noise(plan: Plan) -> list[str]:
         f"{elements[high].sum() / elements.sum():.0%} of "
         f"the elements, have an error above {_HIGH:g} of their noise, at most {own[worst]:.3g} "
         f"({table.units[worst].name}){limits}{out}"
+    ]
+
+
+def _least_cosine(plan: Plan) -> list[str]:
+    """The layer that arrives worst, where the noise, that its error is judged by, is unknown."""
+    sums = plan._table.chosen
+    if not sums.layers.any():
+        return []
+    own = sums.picked(plan._options).cosine[:, 0]
+    cosines = np.divide(own, sums.layers, out=np.ones(len(own)), where=sums.layers > 0)
+    worst = int(cosines.argmin())
+    return [
+        f"the noise is unknown; the least layer_cosine of a layer is {cosines[worst]:.3g} "
+        f"({plan._table.units[worst].name})"
     ]
 
 

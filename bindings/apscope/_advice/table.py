@@ -48,7 +48,7 @@ class Sums:
         Factors of an error over the noise at both ends of its 95 % interval; docs/definitions.md,
         section 16.
     losses : (B,) floats
-        Steps of the block that have a loss.
+        Steps of the block that have a loss; those of `lost` are among them.
     noise_blocks : (U, B) floats
     log2, nmse : (U, K, B) floats
         Sums of ``sum_log2_error_over_noise``, and of the squared error divided by the step's whole
@@ -60,6 +60,11 @@ class Sums:
         Divisors of the sums of volumes and cosines.
     overflow : (U, K) floats
         Rows with overflow.
+    lost : (U, K, 3, V) floats
+        At each of the V steps with overflow of some candidate: squared error, squared reference
+        and rows with overflow. Their loss does not add up over the units.
+    rest : (U, K) floats
+        The sum of `nmse` over all other steps.
     gain : (U, K) floats
         The share of the unit's gradient that arrives; NaN if unknown.
     parts : (U, K, 5) floats
@@ -80,8 +85,15 @@ class Sums:
     elements: np.ndarray
     layers: np.ndarray
     overflow: np.ndarray
+    lost: np.ndarray
+    rest: np.ndarray
     gain: np.ndarray
     parts: np.ndarray
+
+    @property
+    def lossy(self) -> bool:
+        """Whether a step has a loss: a gradient that is finite and not zero."""
+        return bool(self.losses.sum() > 0)
 
     @property
     def noisy(self) -> bool:
@@ -103,7 +115,8 @@ class Sums:
 
 
 _BY_CANDIDATE = (
-    "log2", "nmse", "volume", "cosine", "underflow", "nonzero", "seconds", "overflow", "gain", "parts",
+    "log2", "nmse", "volume", "cosine", "underflow", "nonzero", "seconds", "overflow", "lost", "rest",
+    "gain", "parts",
 )  # fmt: skip
 
 
@@ -119,6 +132,11 @@ class Table:
     counts_bits: bool = False  # one worker sends nothing: volumes are bits per value divided by 32
     #: Of every candidate: the topology, its own reduction, both joined by "+", or "" for the wire.
     reductions: list[str] = field(default_factory=list)
+
+    def reduction(self, options: np.ndarray) -> str:
+        """The reductions of a mixture's messages, joined by ``+``; empty if nothing was reduced."""
+        used = {name for k in options for name in self.reductions[k].split("+")}
+        return "+".join(sorted(used - {""}))
 
     def latency(self, options: np.ndarray) -> float:
         """Latency of a mixture's messages, in seconds per step."""
@@ -252,10 +270,18 @@ def _sums(
     reference = rows["step"].map(of_step).to_numpy(float)
     known = reference > 0
     nmse = np.divide(lost["error"], reference, out=np.zeros(len(rows)), where=known)
+    nmse = np.where(np.isnan(lost["error"]), np.nan, nmse)
     missing = (there < expected)[..., None]
     overflow = total(lost["overflow"] > 0, unit, candidate)
     gaps = total(after_gap(rows), unit, candidate)
     incomplete = missing | (overflow > 0)[..., None] | (gaps > 0)[..., None]
+    spoiled = sorted(rows.loc[lost["overflow"] > 0, "step"].unique())
+    in_spoiled = rows["step"].isin(spoiled).to_numpy()
+    where = (unit, candidate, np.searchsorted(spoiled, rows["step"]))
+    of_spoiled = [
+        total(lost[name][in_spoiled], *(w[in_spoiled] for w in where), size=(*shape, len(spoiled)))
+        for name in ("error", "reference", "overflow")
+    ]
 
     def in_blocks(values: np.ndarray) -> np.ndarray:
         return total(values, unit, candidate, block, size=(*shape, blocks))
@@ -285,7 +311,7 @@ def _sums(
     if noise is not None:
         own_noise = noise[noise["step"].isin(list(steps))]
         interval = noise_table(own_noise).typical_interval()
-    lossy = [block_of[s] for s in steps if of_step.get(s, 0.0) > 0]
+    lossy = [block_of[s] for s in steps if of_step.get(s, 0.0) > 0 or s in spoiled]
     parts = [over_all(np.where(lost["skipped"], 0.0, numbers(rows, part))) for part in PARTS]
     product = numbers(rows, "sum_product") if "sum_product" in rows else np.full(len(rows), np.nan)
     gain = quotient(over_all(np.where(lost["skipped"], 0.0, product)), over_all(lost["reference"]))
@@ -295,7 +321,7 @@ def _sums(
         losses=np.bincount(lossy, minlength=blocks).astype(float),
         noise_blocks=in_blocks(np.nan_to_num(lost["noise_blocks"])).max(axis=1),
         log2=by_block(np.nan_to_num(lost["log2_over_noise"], posinf=np.inf)),
-        nmse=by_block(np.where(np.isnan(lost["error"]), np.nan, nmse)),
+        nmse=by_block(nmse),
         volume=over_all(volume) + empty,
         cosine=over_all(np.where(present, cosine, 0.0)) + empty,
         underflow=sent_of("underflow"),
@@ -304,6 +330,8 @@ def _sums(
         elements=over_all(count).max(axis=1),
         layers=over_all(present * 1.0).max(axis=1),
         overflow=overflow,
+        lost=np.stack(of_spoiled, axis=2),
+        rest=np.where(gaps > 0, np.nan, over_all(np.where(in_spoiled, 0.0, nmse)) + empty),
         gain=gain,
         parts=np.stack(parts, axis=2),
     )

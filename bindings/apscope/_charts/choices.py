@@ -15,6 +15,7 @@ from .describe import Bar, Bars, number
 _COLOUR = dict(zip(("reduction", "format", "scale"), (COLOURS[7], COLOURS[8], COLOURS[9])))
 #: Widths that are drawn, and alternatives of one choice.
 _WIDTHS, _EACH = 2, 2
+_BYTES = " of fp32's bytes"
 
 
 def named(choice: str, value: str) -> str:
@@ -55,9 +56,9 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
                 r.factor,
                 _COLOUR[r.choice],
                 f"{r.other_scheme}, {reduction(r.other_topology)}\n{unit} "
-                f"{_finite(r.other_error)} at {number(r.other_volume)} of fp32's bytes\n"
+                f"{_finite(r.other_error)}{_sent(r.other_volume, _BYTES)}\n"
                 f"{r.scheme}, {reduction(r.topology)}\n{unit} "
-                f"{_finite(r.error)} at {number(r.volume)}",
+                f"{_finite(r.error)}{_sent(r.volume)}",
             )
             for _, part in rows.groupby("choice", sort=False)
             for r in part.head(_EACH).itertuples()
@@ -70,13 +71,22 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
     return Bars(
         "What each choice is worth",
         "The best scheme that was replayed"
-        + (" with both reductions" if (shown["choice"] == "reduction").any() else "")
+        + (
+            " with both reductions"
+            if (shown["choice"] == "reduction").any()
+            else " and differs from another in one choice"
+        )
         + ", and its error with one choice changed. "
         + ". ".join(sentences)
         + ".",
         groups,
         list(_COLOUR.items()),
     )
+
+
+def _sent(volume: float, unit: str = "") -> str:
+    """The bytes; nothing where they are unknown, as with one worker."""
+    return "" if math.isnan(volume) else f" at {number(volume)}{unit}"
 
 
 def _finite(value: float, sign: str = "") -> str:

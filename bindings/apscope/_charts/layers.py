@@ -44,10 +44,14 @@ def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         ``scheme``, ``layer``, ``error`` (over the noise, the geometric mean over its blocks; where
-        that is unknown the pooled NMSE; infinite with overflow), ``volume``, ``reason`` (the
-        largest part of its squared error) and ``share`` (of the parts).
+        that is unknown the pooled NMSE; infinite with overflow), ``volume`` (where no row has one,
+        as with one worker, the bits of a message over fp32's), ``reason`` (the largest part of its
+        squared error) and ``share`` (of the parts).
     """
     table = pool(rows, ["scheme", "tensor"])
+    volume = table["volume"]
+    if volume.isna().all():
+        volume = table["bits_per_value"] / 32
     error = table["error_over_noise"] if table["error_over_noise"].notna().any() else table["nmse"]
     parts = np.nan_to_num(table[list(PARTS[:4])].to_numpy(float))
     return pd.DataFrame(
@@ -55,7 +59,7 @@ def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
             "scheme": table["scheme"].astype(object),
             "layer": table["tensor"].astype(object),
             "error": infinite_with(table["overflow"], error),
-            "volume": table["volume"],
+            "volume": volume,
             "reason": [
                 PARTS[k].removeprefix("split_") if row[k] > 0 else ""
                 for row, k in zip(parts, parts.argmax(axis=1))

@@ -89,12 +89,13 @@ def replay(
         a `Trace` object).
     device : str
         ``cpu``, or ``cuda``: the first GPU that CUDA finds does the work of schemes that round
-        scaled gradients to a float format (their specs name one: ``aps:e4m3``), except the choice
-        of the scales: casts, hops, statistics, draws. The rows are the same, byte for byte.
-        Everything else runs on the CPU: reading and statistics of the traces, ``qsgd``, and schemes
-        that work on whole tensors or have memory of elements (blocks, codebooks, signs, sparse
-        ones, transforms, ``error_feedback``, ``cpd``), and tensors with fewer than 2^18 values,
-        elements times workers. A large tensor goes through the GPU in pieces. With `client` the
+        scaled gradients to a float format (their specs name one: ``aps:e4m3``) or a block format
+        (``mx``, ``nvfp4:rht=false``), except the choice of a layer's scale: casts, hops,
+        statistics, draws. The rows are the same, byte for byte.
+        Everything else runs on the CPU: reading and statistics of the traces, ``qsgd``, scales of
+        rows, schemes that work on whole tensors or have memory of elements (codebooks, signs,
+        sparse ones, transforms, ``error_feedback``, ``cpd``), and tensors with fewer than 2^18
+        values, elements times workers. A large tensor goes through the GPU in pieces. With `client` the
         Dask workers' GPUs are used. Needs the CUDA module, built with ``-DAPSCOPE_CUDA=ON``.
     progress : bool
         A progress bar on standard error: visited values (once by the statistics, once by every

@@ -23,7 +23,10 @@ from .._excess_loss.expected import ExpectedExcess, expected_excess
 from .._page import numbers
 from .._page.templates import render
 from .._rate_limit.known import Known
+from .._replay.ladder import better_reduction
 from .._results.choices import worth
+from .._results.factors import factor as factor_of
+from .._results.factors import step_errors
 from .._results.families import FAMILIES
 from .._results.figures import FIGURES, columns_of
 from .._results.limits import limits_of
@@ -82,7 +85,7 @@ def page(results: Any, against: Any = None, *, gained: float | None = None) -> s
     best = [spec for table in worths.values() if len(table) for spec in table["scheme"]]
     pairs = shown_schemes.pairs(list(frame["scheme"].unique()), rows, bits)
     duels = shown_schemes.duels(frame, shown_schemes.sided(pairs, rows, topology, best), rows)
-    ladders = shown_schemes.ladder_of(results, topology)
+    ladders = shown_schemes.ladder_of(results) if topology else {}
     zeros, limits = zero_layers(results), limits_of(results)
     sections = [
         _section(place, trace, rows, bits, duels, results.provenance)
@@ -96,13 +99,14 @@ def page(results: Any, against: Any = None, *, gained: float | None = None) -> s
         worst = worst_of(compared)
         for row in section["families"]:
             row["worst"] = worst.get((row["scheme"], row["topology"]))
-        section["ladder"] = _ladder(ladders.get(trace), topology)
         section["choices"] = _choices(choices := worths[trace])
         section["first"] = first.row_of(
             trace, front_rows, compared, choices, bits, results.provenance,
             {(row["scheme"], row["topology"]): row["id"] for row in section["families"]},
             alone=section["alone"],
         )  # fmt: skip
+        answer = section["first"]["verdict"].get("topology", "")
+        section["ladder"] = _ladder(ladders.get(trace), frame, answer)
         section["limit"] = _limit(front_rows, limits.get(trace))
         section["use"] = use_of(results, trace, front_rows, gained)
     overview = _overview([s["trace"] for s in sections], duels)
@@ -234,34 +238,44 @@ _COLUMNS = {
 }
 
 
-def _ladder(table: pd.DataFrame | None, topology: str) -> dict[str, Any] | None:
-    """A trace's ladder of scales: one row per format, one cell per rung."""
+def _ladder(table: pd.DataFrame | None, frame: pd.DataFrame, answer: str) -> dict[str, Any] | None:
+    """A trace's ladder of scales: one row per format, one cell per rung.
+
+    In the reduction of the answer; where no rung has that, in the one with the least error.
+    """
     if table is None:
         return None
+    topology = answer if (table["topology"] == answer).any() else better_reduction(table)
+    table = table[table["topology"] == topology]
+    of_trace = frame["trace"] == table["trace"].iloc[0]
+    errors = step_errors(frame[of_trace & (frame["topology"] == topology)])
     cells = {(r.format, r.rung): r for r in table.itertuples()}
     rungs = [rung for rung in _COLUMNS if (table["rung"] == rung).any()]
     rows = []
     for name in dict.fromkeys(table["format"]):
+        own = [cells.get((name, rung)) for rung in rungs]
+        left = [None, *(None if row is None or row.rung == "best constant" else row for row in own)]
         rows.append({
             "format": name, "exponent_bits": FloatFormat(name).exponent_bits,
-            "cells": [_rung(cells.get((name, r))) for r in rungs],
+            "cells": [row and _rung(row, coarse, errors) for coarse, row in zip(left, own)],
         })  # fmt: skip
     return {
         "topology": reduction(topology),
+        "shared": kind_of(topology) == "two phases",
         "rungs": [_COLUMNS[r] for r in rungs],
         "rows": rows,
     }
 
 
-def _rung(row: Any) -> dict[str, Any] | None:
-    if row is None:
-        return None
-    spread = (
-        f" [{numbers.figure(row.factor_low, 2)}, {numbers.figure(row.factor_high, 2)}]"
-        if row.factor_low == row.factor_low
-        else ""
-    )
-    factor = f"÷ {numbers.figure(row.factor, 2)}{spread}" if row.factor == row.factor else ""
+def _rung(row: Any, coarse: Any, errors: dict[tuple[str, str], pd.Series]) -> dict[str, Any]:
+    """A cell, with its factor from the rung to its left, if there is one."""
+    factor = ""
+    if coarse is not None:
+        middle, low, high = (
+            numbers.figure(value, 2)
+            for value in factor_of(*(errors[r.trace, r.scheme] for r in (coarse, row)))
+        )
+        factor = "" if middle == "–" else f"÷ {middle}" + f" [{low}, {high}]" * (low != "–")
     return {
         "error": getattr(row, RANKS),
         "noise": None if np.isnan(row.error_over_noise) else row.error_over_noise,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from .._charts.choices import choices_chart
@@ -17,8 +18,8 @@ from .._charts.layers import WORST, layer_map
 from .._charts.svg import bars_svg, cells_svg, chart_svg
 from .._page.numbers import figure
 from .._results.noise import printed_error
-from .._results.pooling import is_own
-from .._results.ranking import RANKS
+from .._results.pooling import is_own, numbers
+from .._results.ranking import RANKS, sound
 from .._results.summary import of_topology
 from .._results.volume import at_most, in_class
 from .._results.winners import WIDTHS, least, scale_of, seconds, winner, within
@@ -90,6 +91,16 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
         "seconds": _seconds(rows, bits, best),
         "narrow": _narrow(rows, bits, best),
     }
+
+
+def refused(rows: pd.DataFrame, compared: pd.DataFrame) -> str:
+    """Why there is no verdict, in a sentence; arguments as of `row_of`."""
+    if sound(rows).any() and np.nanmax(numbers(compared, "nonzero"), initial=-1.0) == 0:
+        return (
+            "The gradients, added over the workers, are 0 or not finite everywhere, so no scheme "
+            "has an error to compare."
+        )
+    return "Every scheme here overflowed, skipped a step, lost a layer or has no rank."
 
 
 def _narrow(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[str, str]:
@@ -230,6 +241,7 @@ def row_of(
             }
     return {
         "verdict": parts,
+        "refused": "" if parts else refused(rows, compared),
         "command": command(
             trace, parts.get("scheme", rows["scheme"].iloc[0]), topology, provenance
         ),

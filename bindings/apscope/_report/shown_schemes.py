@@ -35,12 +35,10 @@ ALL_SCHEMES = 15
 FAMILIES = ("APS", "loss scaling", "stochastic", "others")
 
 
-def ladder_of(results: Any, topology: str) -> dict[str, pd.DataFrame]:
+def ladder_of(results: Any) -> dict[str, pd.DataFrame]:
     """The table of `apscope.ladder` for every trace with two rungs of rule ``tight``."""
-    if not topology or is_own(topology):
-        return {}
     try:
-        table = ladder(results, topology=topology)
+        table = ladder(results)
     except ValueError:
         return {}  # fewer than two rungs
     return dict(iter(table.groupby("trace", sort=False)))
@@ -120,7 +118,7 @@ def one_scale(spec: str) -> bool:
 
 
 def pairs(schemes: list[str], rows: pd.DataFrame, bits: dict[str, int]) -> list[tuple[str, str]]:
-    """Pairs of schemes that differ in their scaling, not in format, rounding, headroom or sums.
+    """Pairs of schemes that differ in their scaling, not in format or in a key that both have.
 
     APS is compared with loss scaling of the same keys, `rule` included; APS with default keys also
     with every stochastic scheme and every dynamic loss scale of its format. Without any APS, the

@@ -169,15 +169,16 @@ def sides_differ(a: Sent, b: Sent) -> list[tuple[str, str, str]]:
     if any(s.topology.startswith(_TWO_PHASES) or is_own(s.topology) for s in sides if s.topology):
         unread.add("sums")
     pairs = [one for one in differences(a.scheme, b.scheme) if one[0] not in unread]
-    names = [reduction(side.topology) for side in sides]
-    stated, rooms = ([_headroom(side, which) for side in sides] for which in (False, True))
+    (stated, rooms) = ([_headroom(side, which) for side in sides] for which in (False, True))
+    told = ("", "")
     if rooms[0] != rooms[1] and stated[0] == stated[1] and a.topology != b.topology:
-        names = [f"{name} (headroom {room})" for name, room in zip(names, rooms, strict=True)]
+        told = (f" (headroom {rooms[0]})", f" (headroom {rooms[1]})")
     elif rooms[0] != rooms[1]:
         place = sum(aspect in ("scheme", "format", "rule") for aspect, _, _ in pairs)
-        pairs.insert(place, ("headroom", *rooms))
+        pairs.insert(place, ("headroom", rooms[0], rooms[1]))
     if a.topology != b.topology:
-        pairs.insert(0, ("reduction", *names))
+        one, other = (reduction(s.topology) + text for s, text in zip(sides, told, strict=True))
+        pairs.insert(0, ("reduction", one, other))
     if abs(a.volume - b.volume) > 1e-3:
         pairs.append(("volume", f"{a.volume:.3g}", f"{b.volume:.3g}"))
     return pairs

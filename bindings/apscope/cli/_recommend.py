@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._advice.candidates import DEFAULT, WORDS
+from .._advice.file import check_destination
 from .._advice.objective import LIMITS, MINIMIZE
 from .._advice.plan import Plan
 from .._advice.recommend import recommend
@@ -94,6 +95,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         f"print the layers in the syntax of {', '.join(TOOLS)}, not as a table",
         dest="tool",
     )
+    add("--force", "replace the file even if it is not a plan of apscope")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -110,13 +112,14 @@ def run(args: argparse.Namespace) -> int:
     if not Path(args.output).absolute().parent.is_dir():
         raise ValueError(f"-o {args.output}: its folder does not exist; make it first")
     refuse_dangling(args.output)
+    check_destination(args.output, args.force)
     limits = {name: getattr(args, name) for name in (*LIMITS, "max_layer_error")}
     plan = (
         _solved(args, limits)
         if args.source.endswith(".json")
         else _recommended(args, results, limits)
     )
-    plan.save(args.output)
+    plan.save(args.output, force=args.force)
     if args.tool is not None:
         with exactly():
             print(plan.written_as(args.tool), end="")

@@ -57,7 +57,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--tensors REGEX", "tensors whose name matches")
     add(
         "--device DEVICE",
-        "cpu, or cuda: schemes with a float format run on a GPU; the same rows",
+        "cpu, or cuda: schemes that scale and round, also in blocks, run on a GPU; the same rows",
         default="cpu",
     )
     add("--threads N", "number of threads; 0: all of the machine", default=0)

@@ -168,7 +168,7 @@ def run(args: argparse.Namespace) -> int:
             if network is not None:
                 print(f"ms, node_MB: {args.elements:g} parameters; {network}\n")
             _print_refused(part)
-            _print_scales(part)
+            _print_failed(part)
             _print_noise(results.noise_facts(batch_factor=args.batch_factor), str(trace))
         elif args.column is None and part["scheme"].nunique() == 1:
             one = part.iloc[0]
@@ -282,20 +282,37 @@ def _unnamed_formats(table: pd.DataFrame) -> list[str]:
     ]
 
 
-def _print_scales(table: pd.DataFrame) -> None:
-    """Why schemes overflowed or skipped: a scale that their specs do not contain, a tight one."""
-    lines = []
-    for spec in table.loc[(table["overflowed"] > 0) | (table["skipped"] > 0), "scheme"].unique():
-        scheme = known_scheme(spec)
-        keys = scheme.keys if scheme else {}
-        lines += [
-            f"{printable(spec)} does not set {key}, so the default {key}={keys[key]} was used."
-            for key in ("scale", "init")
-            if key in keys and f"{key}=" not in spec
-        ]
-    lines += [printable(sentence, 600)] if (sentence := tight_overflows(table)) else []
+def _print_failed(table: pd.DataFrame) -> None:
+    """What overflowed or skipped steps, and why, where that is known."""
+    tight, lines = tight_overflows(table), []
+    failed = table[(table["overflowed"] > 0) | (table["skipped"] > 0)]
+    for (spec, overflowed, skipped), rows in failed.groupby(
+        ["scheme", "overflowed", "skipped"], sort=False
+    ):
+        told = [t for t in rows["topology"] if f"{spec} in {t} (" not in tight]
+        if not told:
+            continue
+        counts = [f"overflow in {count_of(overflowed, 'step')}"] if overflowed else []
+        counts += [f"skipped {count_of(skipped, 'step')}"] if skipped else []
+        reduced = f" in {' and '.join(told)}" if any(told) else ""
+        lines.append(f"{printable(spec)}{reduced}: {', '.join(counts)}{_why_failed(rows.iloc[0])}")
+    lines += [printable(tight, 600)] if tight else []
     if lines:
         print("\n".join(["What overflowed or skipped steps:", *lines, ""]))
+
+
+def _why_failed(row: pd.Series) -> str:
+    """The default of a loss scale that the spec does not set; a block with a NaN; or ""."""
+    scheme = known_scheme(row["scheme"])
+    if scheme and row["family"] == "loss scaling":
+        return "".join(
+            f"; it does not set {key}, so the default {key}={scheme.keys[key]} was used"
+            for key in ("scale", "init")
+            if key in scheme.keys and f"{key}=" not in row["scheme"]
+        )
+    if scheme and scheme.name in ("mx", "nvfp4") and row["nonfinite"]:
+        return "; a gradient that is NaN or infinite can take its whole block with it"
+    return ""
 
 
 def _print_refused(table: pd.DataFrame) -> None:

@@ -192,6 +192,8 @@ SchemeDefinition aps_definition() {
                     : "");
             if (run) {
                 set_units(scheme, rule, *run);
+                scheme.transport.scale_bits = 8;
+                scheme.transport.unit = run->length.value_or(0);
                 if (!rule.remembers()) scheme.block = run->length.value_or(0);
                 if (scheme.bucket != 0) scheme.run = whole_row;
                 if (run->length && !rule.remembers() && scheme.bucket == 0)

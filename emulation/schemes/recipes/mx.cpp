@@ -84,7 +84,9 @@ SchemeDefinition mx_definition() {
             };
             const bool in_tensor = !by_rows && bucket == 0;
             return {.grid = format.name(),
-                    .transport = {.code_bits = format.element.storage_bits()},
+                    .transport = {.code_bits = format.element.storage_bits(),
+                                  .scale_bits = format.scale.storage_bits(),
+                                  .unit = block},
                     .run = by_rows || bucket != 0 ? whole_row : block,
                     .block = by_rows ? 0 : block,
                     .bucket = bucket,

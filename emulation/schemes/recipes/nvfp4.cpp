@@ -190,6 +190,9 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
     SchemeParts scheme{.grid = encoder.grid.format.name(),
                        // The workers agree on the tensor's amax, not on the scales of blocks.
                        .transport = {.code_bits = format.element.storage_bits(),
+                                     .scale_bits = format.scale.storage_bits(),
+                                     .whole_bits = format.tensor_scale ? 32 : 0,
+                                     .unit = group,
                                      .agreed_bits = agrees ? std::uint64_t{32} : 0},
                        .run = bucket != 0 ? whole_row : group,
                        .block = format.tensor_scale ? 0 : group,

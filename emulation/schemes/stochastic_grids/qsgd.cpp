@@ -71,7 +71,9 @@ SchemeDefinition qsgd_definition() {
                 arguments.one_of<BucketNorm>("norm", norms)};
             const auto code = elias_code(arguments.choice("code", codes));
             return {.grid = "uniform:" + std::to_string(grid.levels),
-                    .transport = {.code_bits = code ? 0 : grid.code_bits()},
+                    .transport = {.code_bits = code ? 0 : grid.code_bits(),
+                                  .scale_bits = 32,
+                                  .unit = grid.bucket},
                     .run = code ? grid.bucket : 1,  // distances do not cross buckets
                     .choice = {.measure =
                                    [grid](const WorkerRow& r) { return bucket_norms(r.x, grid); }},

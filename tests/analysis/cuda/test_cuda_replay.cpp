@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/replay/replay.h"
+#include "emulation/schemes/defined_scheme.h"
 #include "emulation/schemes/definition.h"
 #include "tests/support/cuda_inputs.h"
 #include "tests/support/host_queue.h"
@@ -330,6 +331,45 @@ TEST_F(CudaReplay, WhatADeviceDoesNotServeRunsHere) {
     options.device = &device;
     replay(t, options);
     EXPECT_EQ(device.tasks(), 4u);
+}
+
+// A caller's functions replace what the descriptions of an encoding say.
+TEST_F(CudaReplay, DefinedSchemesKeepTheirFunctions) {
+    const Trace t = trace(3, {5000, 70}, "mean", many_binades);
+    const auto signs = [](const RowPiece& piece, Message& m) {
+        m.prepare(piece.x.size(), false, false);
+        for (std::size_t i = 0; i < piece.x.size(); ++i) m.values[i] = piece.x[i] < 0 ? -1.0 : 1.0;
+    };
+    for (const char* base : {"mx", "nvfp4:rht=false,rounding=ties_to_even", "aps:e4m3,unit=16"}) {
+        DefinedParts encode, compare;
+        encode.encode = signs;
+        compare.compares_intended = true;
+        for (const DefinedParts& parts : {encode, compare}) {
+            ReplayOptions options = asked(t, {"aps:e4m3"});
+            options.schemes.push_back(define_scheme("mine", parse_scheme(base), parts));
+            expect_same_rows(t, options, plenty);
+        }
+    }
+}
+
+// Formats without a zero, scales below fp32's smallest normal number, and tensor scales so small
+// that they have no inverse.
+TEST_F(CudaReplay, UnusualFormatsInBlocks) {
+    const Trace t = trace(2, {4096 + 300, 40}, "sum", with_specials);
+    const Trace tiny = trace(1, {300}, "sum", [](int, std::size_t, std::size_t i) {
+        return std::ldexp(1.0f + static_cast<float>(i % 7) / 8.0f, i % 3 == 0 ? -126 : -149);
+    });
+    const Trace huge = trace(1, {300}, "sum", [](int, std::size_t, std::size_t i) {
+        return i % 40 == 0 ? 0x1.14p+126f : 0x1p-120f;
+    });
+    for (const Trace* one : {&t, &tiny, &huge})
+        expect_same_rows(*one,
+                         asked(*one, {"aps:e4m3", "aps:e2m22unosubzero0,unit=2",
+                                      "mx:block_format=blocks:e4m3/scale=e8m0fnub135",
+                                      "mx:block_format=blocks:e5m2/scale=e1m0fnuzub129nosubzero0",
+                                      "nvfp4:rht=false,rounding=ties_to_even,scale=e5m0fnb64inf",
+                                      "nvfp4:rht=false,scale=e3m0fnuzb19"}),
+                         plenty);
 }
 
 TEST_F(CudaReplay, PiecesShrinkUntilTheyFit) {

@@ -199,7 +199,8 @@ void add_memory(Table& t) {
             t[name + std::string(".add") + suffix<T>()] = {atomic<T, Add>, Class::store};
         }
     });
-    for (const char* name : {"atom.or.b32", "red.or.b32"}) t[name] = {atomic<U32, Or>, Class::store};
+    for (const char* name : {"atom.or.b32", "red.or.b32"})
+        t[name] = {atomic<U32, Or>, Class::store};
     t["cvta.u64"] = {compute<Copy, U64, U64>, Class::free};
     t["cvta.to.u64"] = {compute<Copy, U64, U64>, Class::free};
     t["copy"] = {copy_parameter, Class::free};

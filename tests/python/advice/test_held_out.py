@@ -51,6 +51,17 @@ def test_the_interval_of_a_quotient_is_students(results):
     )
 
 
+def test_the_factor_of_the_verdict_is_called_a_geometric_mean(results):
+    plan = apscope.recommend(results, max_volume=0.2)
+    middle, low, high = plan.against_single()
+    rows = plan.figures[plan.figures["steps"] == "held out"].set_index("what")["step_nmse"]
+    assert f"{middle:.3g}" != f"{rows['single'] / rows['plan']:.3g}"
+    assert (
+        f"; {middle:.3g} times less (geometric mean over 8 runs of steps, 95 %: {low:.3g} to "
+        f"{high:.3g}) than {plan.single}, the best single candidate"
+    ) in plan.verdict()
+
+
 def test_one_step_tells_little(request):
     """With one step a mixture is chosen if it is four times better, otherwise a single scheme."""
     trace = request.config.rootpath / "notebooks/data/digits_w64"

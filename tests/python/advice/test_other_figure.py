@@ -38,8 +38,10 @@ def test_the_other_figures_choice_is_named(tables, minimize):
     assert said(plan) == [
         f"of the single candidates, by {other} {better} in two_phase is better, "
         f"{table.loc[better, other]:.3g} instead of {table.loc[own, other]:.3g}, on the steps it "
-        "was chosen by"
+        f"was chosen by{', not corrected' * (other == 'error_over_noise')}"
     ]
+    # The table beside has the corrected one, and says so.
+    assert "error/noise corrected, 95 %" in str(plan)
 
 
 def test_nothing_is_named_where_both_agree(tables):

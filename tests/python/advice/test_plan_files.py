@@ -109,6 +109,36 @@ def test_the_command_writes_prints_and_solves_again(digits, tmp_path, capsys):
     assert "predicted only" in capsys.readouterr().out
 
 
+def test_only_a_plan_is_replaced_without_force(digits, plan, tmp_path, capsys):
+    mine = tmp_path / "mine.json"
+    mine.write_text("precious\n")
+    words = ["recommend", str(digits), "--candidates", "aps:e3m0", "--steps", "0:3",
+             "--max-volume", "0.2", "-o", str(mine)]  # fmt: skip
+    assert main(words) == 2 and mine.read_text() == "precious\n"
+    assert capsys.readouterr().err == (
+        f"apscope: {mine} exists and is not a plan of apscope; give another name, or --force "
+        "(force=True in Python) to replace it\n"
+    )
+    with pytest.raises(ValueError, match="is not a plan of apscope"):
+        plan.save(mine)
+    assert main([*words, "--force"]) == 0 and apscope.Plan.open(mine).spec == "aps:e3m0"
+    assert main(words) == 0 and apscope.Plan.open(plan.save(mine)) == plan
+    mine.write_text("precious\n")
+    assert apscope.Plan.open(plan.save(mine, force=True)) == plan
+
+
+def test_a_plan_of_an_earlier_version_is_read(path, plan):
+    told = json.loads(path.read_text())
+    for side in ("chosen", "held_out"):
+        for table in (told["table"], told["replayed"]):
+            del table[side]["lost"], table[side]["rest"]
+    for row in told["about"]["reductions"]:
+        del row["reduction"], row["same_reduction"]
+    path.write_text(json.dumps(told))
+    read = apscope.Plan.open(path)
+    assert read.figures.equals(plan.figures) and "the same in " in read.choices()[0]
+
+
 @pytest.mark.parametrize(
     "words, said",
     [

@@ -171,6 +171,12 @@ def test_bars_have_the_lengths_of_their_factors():
     assert [colour for _, colour in marks[::2]] == [colour for _, colour in bars.kinds]
     assert {e.get("fill") for e in held} == {colour for _, colour in bars.kinds}
     assert "a<b" in held[0].find("title").text and "overflow" in bars.says
+    assert "at 0.26 of fp32's bytes" in bars.groups[0][1][0].says
+    # One worker sends nothing; nor has it a choice of the reduction.
+    lone = table[1:4].assign(other_error=1.0, less=False, volume=np.nan, other_volume=np.nan)
+    bars = choices_chart(lone, "step NMSE")
+    assert bars.groups[0][1][0].says == "c, ring\nstep NMSE 1\na<b, two phases\nstep NMSE 0.001"
+    assert "The best scheme that was replayed and differs from another in one choice" in bars.says
 
 
 # ---- The ladder and the map -------------------------------------------------------------------

@@ -13,6 +13,7 @@ import apscope
 from apscope._results.csv_table import read_csv
 from apscope._results.summary import front
 from apscope._results.winners import bits_of, winners
+from apscope._text import count_of
 from apscope.cli import main
 from apscope.cli._table import print_table
 from apscope.record import TraceWriter
@@ -320,9 +321,33 @@ def test_a_scheme_that_overflowed_by_default_is_shown_with_the_default(capsys, d
     )
     out = printed(capsys, "summary", str(results.save(tmp_path / "r")))
     note = out.split("What overflowed or skipped steps:\n")[1].split("\n\n")[0]
+    counts = {spec: f"overflow in {count_of(n, 'step')}" for spec, n in over.items()}
+    skipped = int(results.summary().query("topology == 'ring'")["skipped"].max())
     assert sorted(note.splitlines()) == [
-        "dynamic_loss_scaling:fp16 does not set init, so the default init=auto was used.",
-        "loss_scaling:e4m3 does not set scale, so the default scale=1024 was used.",
+        f"dynamic_loss_scaling:fp16 in ring: skipped {count_of(skipped, 'step')}; it does not set "
+        "init, so the default init=auto was used",
+        f"loss_scaling:e4m3 in ring: {counts['loss_scaling:e4m3']}; it does not set scale, so the "
+        "default scale=1024 was used",
+        f"loss_scaling:e4m3,scale=4096 in ring: {counts['loss_scaling:e4m3,scale=4096']}",
+    ]
+
+
+def test_all_that_overflowed_is_listed_and_a_block_with_a_nan_has_no_default_scale(
+    capsys, tmp_path
+):
+    x = np.random.default_rng(2).standard_normal((4, 256)).astype(np.float32)
+    x[1, 3], x[:, 9] = np.nan, 40.0
+    specs = ["nvfp4:rounding=ties_to_even,rht=false", "mx:block_format=mxfp4", "none:e3m4",
+             "aps:e3m4", "aps:e4m3fn,rule=tight"]  # fmt: skip
+    results = apscope.replay({"w": x}, specs, topology=["ring", "two_phase"])
+    assert main(["summary", str(results.save(tmp_path / "r"))]) == 0
+    out = capsys.readouterr().out
+    note = out.split("What overflowed or skipped steps:\n")[1].split("\n\n")[0]
+    why = "; a gradient that is NaN or infinite can take its whole block with it"
+    assert sorted(note.splitlines()) == [
+        f"mx:block_format=mxfp4 in gather and two_phase: overflow in 1 step{why}",
+        "none:e3m4 in ring and two_phase: overflow in 1 step",
+        f"nvfp4:rounding=ties_to_even,rht=false in gather and two_phase: overflow in 1 step{why}",
     ]
 
 

@@ -242,6 +242,30 @@ def test_what_is_chosen():
     )
 
 
+@pytest.mark.parametrize("values", [(0.0, 0.0), (np.nan, np.nan), (0.0, np.nan)])
+def test_gradients_without_a_number_are_told_and_no_scheme_is_blamed(values):
+    zeros = {f"w{i}": np.full((4, 40), v, np.float32) for i, v in enumerate(values)}
+    (said,) = re.findall(r'<p class="verdict">(.*?)</p>', page(zeros))
+    assert said == (
+        "The gradients, added over the workers, are 0 or not finite everywhere, so no scheme has "
+        "an error to compare."
+    )
+
+
+def test_schemes_that_all_overflow_are_told():
+    large = {"w": np.full((4, 40), 1e5, np.float32)}
+    (said,) = re.findall(r'<p class="verdict">(.*?)</p>', page(apscope.replay(large, "none:e4m3")))
+    assert said == "Every scheme here overflowed, skipped a step, lost a layer or has no rank."
+
+
+def test_one_worker_has_choices_without_bytes_and_remedies():
+    x = np.random.default_rng(3).standard_normal((1, 4096)).astype(np.float32)
+    text = page(apscope.replay({"w": x}, ["mx", "mx:block_format=mxint8", "none:bf16"]))
+    assert "or, without any, the best of those that differ from another in one choice" in text
+    assert "at nan" not in text
+    assert re.search(r'class="text remedy"><code>none:bf16: [^<]+ times the bytes</code>', text)
+
+
 # ---- Across reductions ------------------------------------------------------------------------
 
 BOTH = ["none:fp32", "none:bf16", "aps:e4m3fn,rule=tight", "aps:e4m3fn,rule=tight,unit=32",

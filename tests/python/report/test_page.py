@@ -57,6 +57,27 @@ def test_the_ladder_stands_in_a_table_with_its_factors(results):
     )
 
 
+def test_the_ladder_is_that_of_the_answer_with_a_factor_from_the_column_to_the_left(trace):
+    """Also where the next coarser scale, 1,024 elements, was not replayed."""
+    specs = ["loss_scaling:e3m4,scale=best,overflow=saturate", "aps:e3m4,rule=tight,unit=model",
+             "aps:e3m4,rule=tight", "aps:e3m4,rule=tight,unit=32"]  # fmt: skip
+    results = apscope.replay(trace, specs, topology=["ring", "two_phase"])
+    text = page(results)
+    assert "a scale for 32 elements, two phases, at " in text
+    table = text[text.index("The gain of finer scales, two phases") :]
+    assert "in two phases, in its room" in table
+    cells = re.findall(r"<td data-label.*?</td>", re.search(r">e3m4, 3 .*?</tr>", table)[0])
+    errors = results.summary().query("topology == 'two_phase'").set_index("scheme")["step_nmse"]
+    factors = [re.search(r"÷ (\S+) \[", cell) for cell in cells]
+    assert [bool(f) for f in factors] == [False, False, True, True]  # the best constant may clip
+    assert [f[1] for f in factors[2:]] == [
+        figure(errors[coarse] / errors[fine], 2) for coarse, fine in zip(specs[1:], specs[2:])
+    ]
+    layer = apscope.ladder(results).set_index(["rung", "topology"]).loc[("layer", "two_phase")]
+    low, high = (figure(layer[f"factor_{end}"], 2) for end in ("low", "high"))
+    assert f"÷ {figure(layer['factor'], 2)} [{low}, {high}]" in cells[2]
+
+
 def test_comparisons_say_in_what_two_schemes_differ_and_have_one_rule(results):
     _, duels = told(results)
     row = duels[
@@ -96,23 +117,35 @@ def test_reductions_are_compared_and_whatever_differs_is_named(reduced):
     both = found["aps:e4m3", "two_phase", "aps:e4m3", "ring"]
     assert both["cause"] == "reduction" and both["differ"][0] == (
         "reduction",
-        "two phases",
-        "ring",
+        "two phases (headroom one)",
+        "ring (headroom workers)",
     )
     error = reduced.summary().set_index(["scheme", "topology"])["step_nmse"]
     assert both["ratio"] == pytest.approx(
         error["aps:e4m3", "two_phase"] / error["aps:e4m3", "ring"], rel=1e-12
     )
     assert duels["cause"].iloc[0] == "reduction"
-    for name in ("ring", "two_phase"):
+    for name, cause in (("ring", "scale"), ("two_phase", "")):  # there the room differs, too
         pair = found["aps:e4m3", name, "loss_scaling:e4m3,scale=largest", name]
-        assert pair["cause"] == "scale"
+        assert pair["cause"] == cause and ("headroom" in [d[0] for d in pair["differ"]]) == (
+            not cause
+        )
         one, other = (error[spec, name] for spec in (pair["a"], pair["b"]))
         assert pair["ratio"] == pytest.approx(one / other, rel=1e-12)
     # In two phases a message is encoded alone: nothing reads headroom, and sums are fp32's.
     assert found["aps:e4m3", "two_phase", "stochastic:e4m3", "two_phase"]["cause"] == "rounding"
     text = page(reduced)
-    assert "<b>reduction</b>: two phases / ring" in text
+    assert "<b>reduction</b>: two phases (headroom one) / ring (headroom workers)" in text
+
+
+def test_a_pair_with_several_differences_has_none_in_bold(reduced):
+    table = page(reduced).split('<details class="duels">')[1].split("</table>")[0]
+    assert "where none is in bold, to all that are named together" in table
+    cells = re.findall(r'<td data-label="they differ in: A / B" class="text">(.*?)</td>', table)
+    named = [re.findall(r"(?:^|; )(<b>)?(\w+)", cell) for cell in cells]
+    others = [[aspect for _, aspect in found if aspect != "volume"] for found in named]
+    assert {1, 2} <= {len(aspects) for aspects in others}
+    assert [cell.count("<b>") for cell in cells] == [len(aspects) == 1 for aspects in others]
 
 
 def test_a_cause_is_named_only_where_one_thing_differs():
@@ -121,7 +154,10 @@ def test_a_cause_is_named_only_where_one_thing_differs():
         for name, volume in (("ring", 0.25), ("two_phase", 0.2525))
     )
     found = differences.sides_differ(phases, ring)
-    assert found == [("reduction", "two phases", "ring"), ("volume", "0.253", "0.25")]
+    assert found == [
+        ("reduction", "two phases (headroom one)", "ring (headroom workers)"),
+        ("volume", "0.253", "0.25"),
+    ]
     assert differences.cause(found) == "reduction"
     other = differences.Sent("aps:e5m2", "ring", 0.25)
     two = differences.sides_differ(phases, other)
@@ -342,10 +378,14 @@ def test_changes_between_reductions_name_them(trace, reduced):
     found = changes(ring, phases)
     (row,) = found["rows"]
     assert (row["topology"], row["other_topology"]) == ("ring", "two_phase")
-    assert row["cause"] == "reduction" and row["differ"][0] == ("reduction", "ring", "two phases")
+    assert row["cause"] == "reduction" and row["differ"][0] == (
+        "reduction",
+        "ring (headroom workers)",
+        "two phases (headroom one)",
+    )
     assert found["alone"] == []
     text = page(ring, phases)
-    assert "<b>reduction</b>: ring → two phases" in text
+    assert "<b>reduction</b>: ring (headroom workers) → two phases (headroom one)" in text
     # One side has two reductions, so the other's only one meets its like.
     found = changes(reduced, phases)
     assert [(r["scheme"], r["topology"]) for r in found["rows"]] == [("aps:e4m3", "two_phase")]

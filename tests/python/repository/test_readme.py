@@ -62,7 +62,9 @@ def test_its_schemes_are_the_best_of_their_bits_on_every_trace(main):
         best = {one.bits: one for one in winners(table[table["trace"] == name], bits)}
         for width, spec in ((8, reductions.EIGHT), (4, reductions.FOUR)):
             assert best[width].measure == RANKS
-            assert best[width].scheme == reductions.canonical(spec), name
+            # Among 64 workers the fp32 scale in every message of NVFP4 is too much.
+            few = width == 4 and name == "digits_w64"
+            assert best[width].scheme == reductions.canonical(reductions.POWERS if few else spec)
             assert best[width].topology == "two_phase", name
 
 

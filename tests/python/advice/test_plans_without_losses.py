@@ -1,0 +1,47 @@
+"""Plans of traces whose steps, or whose noise, say nothing about an error."""
+
+import numpy as np
+import pytest
+
+import apscope
+from apscope._advice.show import notes
+from apscope.cli import main
+from tests.python.advice.cases import normal, recorded
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_a_trace_without_any_loss_is_refused(tmp_path, capsys, value):
+    trace = recorded(tmp_path / "t", lambda layer, step: np.full(64, value))
+    words = ["recommend", str(tmp_path / "t"), "--candidates", "mx", "-o", str(tmp_path / "p.json")]
+    assert main(words) == 2 and not (tmp_path / "p.json").exists()
+    assert capsys.readouterr().err == (
+        "apscope: the gradients of the steps for the choice are zero wherever they are finite, so "
+        "every scheme keeps them; give other steps\n"
+    )
+    results = apscope.replay(trace, "mx", topology="ring")
+    with pytest.raises(ValueError, match="are zero wherever they are finite"):
+        apscope.recommend(results, max_volume=1)
+
+
+def test_held_out_steps_without_a_loss_have_no_step_nmse(tmp_path):
+    draw = np.random.default_rng(0)
+    trace = recorded(tmp_path / "t", lambda layer, step: normal(draw) * (step % 2 == 0))
+    plan = apscope.recommend(trace, ["none:fp16", "aps:e4m3", "mx"], max_volume=0.3)
+    rows = plan.figures.set_index(["what", "steps"])["step_nmse"]
+    assert rows["plan", "chosen"] > 0 and np.isnan(rows["plan", "held out"])
+    assert "step_nmse unknown at volume" in plan.verdict() and "within a" not in plan.verdict()
+
+
+def test_the_layer_that_arrives_worst_is_named_where_the_noise_is_unknown(tmp_path, results):
+    draw = np.random.default_rng(0)
+    quiet = {"a.weight": 1.0, "b.weight": 1e-4, "b.bias": 1.0}
+    trace = recorded(tmp_path / "t", lambda layer, step: normal(draw) * quiet[layer], workers=1)
+    plan = apscope.recommend(trace, ["aps:e2m1fn", "none:fp16"], max_volume=0.4, holdout=False)
+    assert set(plan.layers["scheme"]) == {"aps:e2m1fn", "none:fp16"}
+    alone = apscope.replay(trace, plan, topology="ring")
+    cosines = alone.by("layer").set_index(["topology", "layer"])["layer_cosine"]["ring"]
+    least = cosines.idxmin()
+    told = f"the noise is unknown; the least layer_cosine of a layer is {cosines[least]:.3g}"
+    assert f"{told} ({least})" in notes(plan)
+    several = apscope.recommend(results, max_volume=0.2)
+    assert not any("the noise is unknown" in note for note in notes(several))
