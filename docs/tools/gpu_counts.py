@@ -46,6 +46,11 @@ def predicted(row: dict[str, str]) -> float:
     return max(1.0, slots / SLOTS_A_SECOND * BYTES_A_SECOND / size) if size else slots
 
 
+def rate(row: dict[str, str]) -> str:
+    """Values a second of one scheme of a replay."""
+    return f"{SLOTS_A_SECOND / float(row['slots']) / 1e9:.2g} 10^9 values a second"
+
+
 def ratio(value: float) -> str:
     """As the other tables of the page print it."""
     return f"{value:.2f}" if value < 10 else f"{value:.0f}"
@@ -64,7 +69,7 @@ def lines_of() -> list[str]:
             job, f"{float(before['slots']):.0f}" if before else "", f"{float(row['slots']):.0f}",
             f"{fp64:.1f}", f"{float(row['local']):.1f}", moved,
             ratio(float(at["of_floor"])) if at else "", ratio(predicted(before)) if before else "",
-            ratio(predicted(row)),
+            rate(row) if job.startswith("replay") else ratio(predicted(row)),
         ))  # fmt: skip
     heads = (
         "a number's (a term's)", "slots, earlier", "slots", "fp64 and conversions", "local memory",
