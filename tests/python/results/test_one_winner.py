@@ -17,7 +17,7 @@ from tests.python.recorded import record
 
 DATA = Path(__file__).parents[3] / "notebooks" / "data"
 #: A plan's bytes of a width, with the scales of the finest blocks.
-VOLUMES = {8: 0.28, 4: 0.15}
+VOLUMES = {8: 0.28, 4: 0.17}
 
 
 def _told(capsys, *words) -> dict[int, tuple[str, str]]:
