@@ -283,7 +283,8 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
     -------
     DataFrame
         One row per trace and change, from `b` to `a`: ``trace``, ``change`` (``reduction``, which
-        is changed first, or an aspect of `differences`), ``from_scheme``, ``to_scheme``,
+        is changed first, or an aspect of `differences`, after ``headroom and`` where in two phases
+        the change also drops the room for the sum), ``from_scheme``, ``to_scheme``,
         ``before``, ``after`` (the two values), ``factor`` (the error of ``from_scheme`` divided by
         that of ``to_scheme``: docs/definitions.md, section 17), ``factor_low``
         and ``factor_high`` (95 % over the steps). NaN if the results lack one of the two. The last
@@ -324,7 +325,12 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
                 if what == "reduction"
                 else [described(as_scheme(spec)).get(what, "") for spec in specs]
             )
-            out.append([trace, what, *specs, *texts, *factors])
+            rooms = [_headroom(Sent(*side, np.nan), True) for side in (before, after)]
+            drops = what in _ASPECTS and what != "headroom" and rooms[0] != rooms[1]
+            if drops:
+                texts = [f"{text} (headroom {room})" for text, room in zip(texts, rooms)]
+            change = f"headroom and {what}" if drops else what
+            out.append([trace, change, *specs, *texts, *factors])
     return pd.DataFrame(
         out,
         columns=[

@@ -27,6 +27,7 @@ def table(digits):
     )
 
 
+A_LAYER, A_CONSTANT = "aps:e3m4,rule=tight", "loss_scaling:e3m4,scale=largest,rule=tight"
 #: Error over noise of `digits` as another programme measured it, to two digits.
 MEASURED = {
     "e4m3": {
@@ -324,6 +325,16 @@ def test_the_factors_of_single_changes_multiply_to_the_whole(digits):
     pd.testing.assert_frame_equal(results.decompose(a, b), decompose(results, a, b))
     few = apscope.replay(digits, [a, b], topology=["ring"], steps="0:5")
     assert few.decompose(a, b)["factor"].isna().tolist() == [True, True, True, False]
+
+
+def test_a_change_that_drops_the_room_in_two_phases_says_so(digits):
+    chained = [spec for _, spec in chain(A_LAYER, A_CONSTANT)]
+    results = apscope.replay(digits, chained, topology=["ring", "two_phase"], steps="0:200")
+    for topology, change in (("ring", "scale"), ("two_phase", "headroom and scale")):
+        table = decompose(results, A_LAYER, A_CONSTANT, topology)
+        assert list(table["change"]) == ["scale", change, "all"]
+    assert list(table["before"])[1] == "one per step (headroom workers)"
+    assert list(table["after"])[1] == "one per layer and step (headroom one)"
 
 
 def test_compare_says_what_differs_and_what_to_replay(digits, capsys, tmp_path):
