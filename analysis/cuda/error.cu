@@ -7,11 +7,11 @@ namespace apscope::detail {
 
 ErrorStatistics quantize_statistics_on_device(const float* in, float* out, std::size_t n,
                                               const FloatFormat& format,
-                                              const Projection& projection, double scale,
-                                              std::uint64_t seed, cudaStream_t stream) {
+                                              const Projection& projection, std::uint64_t seed,
+                                              cudaStream_t stream) {
     const DeviceMemory<ErrorBlock> blocks((n + sum_block - 1) / sum_block, stream);
     const DeviceMemory<ErrorTotalStep::Totals> total(1, stream);
-    with_error_step(in, out, n, format, projection, scale, seed, nullptr, blocks.get(),
+    with_error_step(in, out, n, format, projection, seed, blocks.get(),
                     [&](const auto& step) { launch(step, stream); });
     launch(ErrorTotalStep{blocks.get(), (n + sum_block - 1) / sum_block, total.get()}, stream);
     return error_statistics_of(n, total.read()[0]);
@@ -22,7 +22,7 @@ ResultRow cast_statistics_on_device(const float* in, float* out, std::size_t n,
                                     std::uint64_t seed, cudaStream_t stream) {
     require_counted(projection.rounding, "error statistics");
     const ErrorStatistics statistics =
-        quantize_statistics_on_device(in, out, n, format, projection, 1.0, seed, stream);
+        quantize_statistics_on_device(in, out, n, format, projection, seed, stream);
     ResultRow row;
     row.wire = true;
     row.format = format.name();

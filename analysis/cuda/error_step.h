@@ -22,14 +22,13 @@
 
 namespace apscope::detail {
 
-// Rounding: a class of emulation/cuda/cast/group_rounding.h, applied to scaled numbers. Draws: true
+// Rounding: a class of emulation/cuda/cast/group_rounding.h for fp32 numbers. Draws: true
 // if the rounding is stochastic and its moments are added up.
 template <class Rounding, bool Draws>
 struct ErrorBlockStep {
-    using Real = typename Rounding::Number;
     static constexpr int width = sum_lanes;
-    // All roundings other than the rule round fp32 numbers, without a scale, to regular formats.
-    static constexpr bool is_narrow = !std::is_same_v<Rounding, RuleRounding<Real>>;
+    // All roundings other than the rule round to regular formats.
+    static constexpr bool is_narrow = !std::is_same_v<Rounding, RuleRounding<float>>;
     // The number of elements that a lane loads and rounds at a time. Stochastic roundings draw the
     // words of neighbouring elements, which are in other lanes.
     static constexpr int rows = Draws ? 1 : 8;
@@ -43,7 +42,6 @@ struct ErrorBlockStep {
     std::uint64_t elements;
     Rounding rounding;
     FloatScale scale;
-    double inverse;  // 1 / scale, a power of two; 0: results are divided by the scale
     NarrowLimits limits;
     ErrorBlock* blocks;
 
@@ -104,29 +102,16 @@ private:
         return {pairs.get(added, missing), moments};
     }
     APSCOPE_HD Lane add_any(std::uint64_t first, int lane, int size) const {
-        const auto decode = [&](double code) {
-            return scale.scale == 1.0 ? code : inverse != 0.0 ? code * inverse : code / scale.scale;
-        };
         Lane sums;
         for (int at = lane; at < size; at += static_cast<int>(sum_lanes)) {
             const std::uint64_t i = first + static_cast<std::uint64_t>(at);
-            const double x = in[i];
-            Real value[1];
-            if constexpr (sizeof(Real) == sizeof(float))
-                value[0] = in[i];  // a rounding of fp32 numbers supports only scale 1
-            else value[0] = x * scale.scale;
+            float value[1] = {in[i]};
             rounding(value, i);
-            const double code = value[0], y = decode(code);
-            if (out != nullptr) {
-                if constexpr (sizeof(Real) == sizeof(float)) out[i] = value[0];
-                else out[i] = narrowed(y);
-            }
-            sums.pairs.add_limits(x, code, scale);
+            if (out != nullptr) out[i] = value[0];
+            const double x = in[i], y = value[0];
+            sums.pairs.add_limits(x, y, scale);
             sums.pairs.add_pair(x, y, scale);
-            if constexpr (Draws) {
-                const RoundingMoments m = moments_by_mode(x * scale.scale, scale.cast);
-                sums.moments.add(x, y, {decode(m.bias), decode(decode(m.variance)), m.defined});
-            }
+            if constexpr (Draws) sums.moments.add(x, y, moments_by_mode(x, scale.cast));
         }
         return sums;
     }

@@ -54,8 +54,7 @@ void add_casts(std::vector<Job>& jobs, std::size_t n, const Shared& a) {
     jobs.push_back({"decode e4m3", size, 5 * size,
                     [=] { decode_on_device(a->codes.get(), a->y.get(), n, f, false, nullptr); }});
     jobs.push_back({"quantize and error statistics, e4m3", size, 8 * size, [=] {
-                        quantize_statistics_on_device(a->x.get(), a->y.get(), n, f, {}, 1.0, 1,
-                                                      nullptr);
+                        quantize_statistics_on_device(a->x.get(), a->y.get(), n, f, {}, 1, nullptr);
                     }});
 }
 

@@ -92,8 +92,8 @@ bool prove_statistics() {
                 expected.count_limits(part, results, scale);
             }
             const Array<float> out(in.size());
-            const ErrorStatistics got = quantize_statistics_on_device(x.get(), out.get(), in.size(),
-                                                                      f, p, 1.0, seed, nullptr);
+            const ErrorStatistics got =
+                quantize_statistics_on_device(x.get(), out.get(), in.size(), f, p, seed, nullptr);
             const auto list = [](const ErrorStatistics& s) {
                 std::vector<double> all(s.sums.begin(), s.sums.end());
                 for (const std::uint64_t count :

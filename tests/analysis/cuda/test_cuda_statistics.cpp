@@ -7,7 +7,6 @@
 
 #include "analysis/cuda/error_choice.h"
 #include "core/named_formats.h"
-#include "emulation/allreduce/reduce.h"
 #include "emulation/cast/quantize.h"
 #include "emulation/cast/row_moments.h"
 #include "tests/support/cuda_inputs.h"
@@ -17,12 +16,11 @@ namespace apscope::detail {
 namespace {
 
 ErrorStatistics step_by_step(const std::vector<float>& in, std::vector<float>& out,
-                             const FloatFormat& format, const Projection& projection, double scale,
-                             const RandomStream* stream) {
+                             const FloatFormat& format, const Projection& projection) {
     std::vector<ErrorBlock> blocks((in.size() + sum_block - 1) / sum_block);
     ErrorTotalStep::Totals total;
-    with_error_step(in.data(), out.empty() ? nullptr : out.data(), in.size(), format, projection,
-                    scale, 5, stream, blocks.data(), [](const auto& step) { run_on_cpu(step); });
+    with_error_step(in.data(), out.empty() ? nullptr : out.data(), in.size(), format, projection, 5,
+                    blocks.data(), [](const auto& step) { run_on_cpu(step); });
     run_on_cpu(ErrorTotalStep{blocks.data(), blocks.size(), &total});
     return error_statistics_of(in.size(), total);
 }
@@ -32,19 +30,16 @@ ErrorStatistics array_by_array(const std::vector<float>& in, const std::vector<d
                                std::vector<double>& y) {
     ErrorStatistics s;
     std::vector<double> x(in.begin(), in.end());
-    y.clear();
-    for (const double code : codes) y.push_back(code / scale.scale);
+    y = codes;
     for (std::size_t first = 0; first < x.size(); first += sum_block) {
         const std::size_t count = std::min(sum_block, x.size() - first);
         std::vector<double> bias, variance;
         if (has_moments(projection)) {
             bias.assign(count, 0.0);
             variance.assign(count, 0.0);
-            const bool defined = add_moments(in.data() + first, count, scale.scale, scale.cast,
-                                             bias.data(), variance.data());
+            const bool defined = add_moments(in.data() + first, count, 1.0, scale.cast, bias.data(),
+                                             variance.data());
             s.moments_defined = s.moments_defined && defined;
-            for (double& b : bias) b /= scale.scale;
-            for (double& v : variance) v = v / scale.scale / scale.scale;
         }
         s.add_block<double>(std::span(x).subspan(first, count), std::span(y).subspan(first, count),
                             &scale, bias, variance);
@@ -66,24 +61,12 @@ void expect_statistics(const std::vector<float>& in, const FloatFormat& format,
     std::vector<float> quantized(in.size()), out(in.size());
     quantize(in, quantized, format, projection, {5, 0, {}});
     std::vector<double> codes(quantized.begin(), quantized.end()), y;
-    expect_same(array_by_array(in, codes, make_float_scale(format, projection, 1.0), projection, y),
-                step_by_step(in, out, format, projection, 1.0, nullptr), what);
+    expect_same(array_by_array(in, codes, make_float_scale(format, projection), projection, y),
+                step_by_step(in, out, format, projection), what);
     EXPECT_EQ(differing(quantized, out), 0u) << what;
     std::vector<float> not_stored;
-    expect_same(step_by_step(in, out, format, projection, 1.0, nullptr),
-                step_by_step(in, not_stored, format, projection, 1.0, nullptr), what + " null");
-    if (projection.rounding == RoundingMode::stochastic_exact) return;
-
-    // As in a scheme's message: scaled, with words from the stream of Stage::wire.
-    const RandomStream wire{seed_key(5), 3, stage_and_hop(Stage::wire, 0), projection.random_bits};
-    for (const double scale : {0.125, 3.7265625, 4096.0}) {
-        const FloatScale float_scale = make_float_scale(format, projection, scale);
-        encode_row(in, codes.data(), scale, RowCast(format, projection), wire.key, wire.worker, 0);
-        const ErrorStatistics expected = array_by_array(in, codes, float_scale, projection, y);
-        expect_same(expected, step_by_step(in, out, format, projection, scale, &wire),
-                    what + " scale=" + std::to_string(scale));
-        EXPECT_EQ(differing(std::vector<float>(y.begin(), y.end()), out), 0u) << what;
-    }
+    expect_same(step_by_step(in, out, format, projection),
+                step_by_step(in, not_stored, format, projection), what + " null");
 }
 
 TEST(CudaStatistics, EveryModeAndOddSizes) {
@@ -139,8 +122,8 @@ TEST(CudaStatistics, Fp32PairsOfEveryNamedFormat) {
                 std::vector<double> y;
                 const std::string what = f.name() + " " + std::string(to_string(p.rounding)) + " " +
                                          std::string(to_string(p.overflow));
-                expect_same(array_by_array(in, codes, make_float_scale(f, p, 1.0), p, y),
-                            step_by_step(in, out, f, p, 1.0, nullptr), what);
+                expect_same(array_by_array(in, codes, make_float_scale(f, p), p, y),
+                            step_by_step(in, out, f, p), what);
                 EXPECT_EQ(differing(quantized, out), 0u) << what;
             }
         }
@@ -155,7 +138,7 @@ TEST(CudaStatistics, ManyBlocks) {
 
 TEST(CudaStatistics, NothingOfNothing) {
     std::vector<float> none;
-    expect_same(step_by_step({}, none, parse_format("e4m3"), {}, 1.0, nullptr), {}, "empty");
+    expect_same(step_by_step({}, none, parse_format("e4m3"), {}), {}, "empty");
 }
 
 }  // namespace
