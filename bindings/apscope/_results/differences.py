@@ -326,10 +326,10 @@ def decompose(results: Any, a: Any, b: Any, topology: str | None = None) -> pd.D
                 else [described(as_scheme(spec)).get(what, "") for spec in specs]
             )
             rooms = [_headroom(Sent(*side, np.nan), True) for side in (before, after)]
-            drops = what in _ASPECTS and what != "headroom" and rooms[0] != rooms[1]
+            drops = what not in ("headroom", "all") and rooms[0] != rooms[1]
             if drops:
                 texts = [f"{text} (headroom {room})" for text, room in zip(texts, rooms)]
-            change = f"headroom and {what}" if drops else what
+            change = f"headroom and {what}" if drops and what != "reduction" else what
             out.append([trace, change, *specs, *texts, *factors])
     return pd.DataFrame(
         out,

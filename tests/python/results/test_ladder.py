@@ -333,6 +333,10 @@ def test_a_change_that_drops_the_room_in_two_phases_says_so(digits):
     for topology, change in (("ring", "scale"), ("two_phase", "headroom and scale")):
         table = decompose(results, A_LAYER, A_CONSTANT, topology)
         assert list(table["change"]) == ["scale", change, "all"]
+    both = decompose(results, f"{A_LAYER}@ring", f"{A_LAYER}@two_phase")
+    assert list(both["before"]) == [A_LAYER] and list(both["change"]) == ["all"]
+    two = decompose(results, f"{A_LAYER.replace(',', ',unit=model,')}@ring", f"{A_LAYER}@two_phase")
+    assert list(two["before"])[0] == "two phases (headroom one)"
     assert list(table["before"])[1] == "one per step (headroom workers)"
     assert list(table["after"])[1] == "one per layer and step (headroom one)"
 
