@@ -20,7 +20,7 @@ def results(request):
 def test_the_reduction_is_changed_first_and_factors_multiply_to_the_total(results):
     a, b = "aps:e3m4", "loss_scaling:e3m4,scale=largest"
     table = results.decompose(f"{a}@two_phase", f"{b}@ring")
-    assert table["change"].tolist() == ["reduction", "scale", "scale", "all"]
+    assert table["change"].tolist() == ["reduction", "scale", "headroom and scale", "all"]
     first = table.iloc[0]
     assert (first["from_scheme"], first["to_scheme"]) == (b, b)
     assert (first["before"], first["after"]) == ("ring", "two phases")
