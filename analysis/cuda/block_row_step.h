@@ -49,7 +49,7 @@ struct BlockMessages {
     Codec element_codec, scale_codec;
     float unit;  // the smallest positive element
     int element_bits;
-    Cast<double> down, up;           // to the elements below and above a number
+    Cast<double> down, up;           // to the elements towards and away from zero
     FloatScale scale;                // the limits of the element format
     const std::uint32_t* amax_bits;  // one for every worker, if the format has a tensor scale
 
@@ -104,9 +104,16 @@ struct BlockMessages {
         const RoundingMoments m = moments_by_mode(v, rounding.element);
         const double mean = v + m.bias;
         if (m.variance == 0.0) return {decoded(mean) - wide, 0.0, true};
-        const double low = round_by_mode<double>(v, down, 0, rounding.stream, 0),
-                     high = round_by_mode<double>(v, up, 0, rounding.stream, 0),
-                     p = (mean - low) / (high - low), first = decoded(low),
+        double low, high;
+        if (quanta_serve(rounding.element)) {
+            const SignedQuanta number(v, rounding.element);
+            low = number.with_sign(number.q.k * number.q.quantum);
+            high = number.with_sign((number.q.k + 1.0) * number.q.quantum);
+        } else {
+            low = round_by_mode<double>(v, down, 0, rounding.stream, 0);
+            high = round_by_mode<double>(v, up, 0, rounding.stream, 0);
+        }
+        const double p = (mean - low) / (high - low), first = decoded(low),
                      gap = decoded(high) - first;
         return {first + p * gap - wide, p * (1.0 - p) * (gap * gap), true};
     }

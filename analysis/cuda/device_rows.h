@@ -190,8 +190,7 @@ private:
         Memory<std::int16_t> exponents;
         Memory<std::uint32_t> amax_bits,  // RowPlan::amax_bits()
             sum_amax;                     // of the blocks of encoded sums of the item
-        Memory<double> reference, sent, results, drawn, errors;
-        Memory<HopSlot> slots;
+        Memory<double> reference, sent, results, drawn, errors, slots;
         Memory<LineSums> sums;
         Memory<BlockUseSums> uses;
         Memory<RatioProduct> ratios;
@@ -222,7 +221,7 @@ private:
               results(queue.template allocate<double>(blocks * size.results)),
               drawn(queue.template allocate<double>(blocks * size.drawn)),
               errors(queue.template allocate<double>(blocks * size.errors)),
-              slots(queue.template allocate<HopSlot>(blocks * size.slots)),
+              slots(queue.template allocate<double>(blocks * size.slots)),
               sums(queue.template allocate<LineSums>(blocks * size.sums)),
               uses(queue.template allocate<BlockUseSums>(blocks * size.uses)),
               ratios(queue.template allocate<RatioProduct>(blocks * size.ratios)),

@@ -13,14 +13,16 @@ public:
 
     struct Written {
         Topology topology;
+        bool in_order;  // see hop_program()
         ReducedRow row;
-        int slots;
+        int slots;  // with a number for every element
     };
-    const Written& of(const Topology& topology) {
-        const auto known = std::find_if(written_.begin(), written_.end(),
-                                        [&](const Written& w) { return w.topology == topology; });
+    const Written& of(const Topology& topology, bool in_order) {
+        const auto known = std::find_if(written_.begin(), written_.end(), [&](const Written& w) {
+            return w.topology == topology && w.in_order == in_order;
+        });
         if (known != written_.end()) return *known;
-        const HopProgram program = hop_program(topology, workers_);
+        const HopProgram program = hop_program(topology, workers_, in_order);
         const ReducedRow row{topology.kind == Topology::Kind::gather ? ReducedRow::Kind::gather
                                                                      : ReducedRow::Kind::hops,
                              topology.kind == Topology::Kind::ring,
@@ -31,7 +33,8 @@ public:
                              program.result,
                              0};
         out_.insert(out_.end(), program.instructions.begin(), program.instructions.end());
-        return written_.emplace_back(topology, row, program.slots);
+        return written_.emplace_back(topology, in_order, row,
+                                     topology.kahan ? 2 * program.slots : program.slots);
     }
 
 private:
@@ -112,7 +115,8 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elem
             if (reduced.exact) {
                 row.kind = ReducedRow::Kind::exact;
             } else if (!task.phases) {
-                const Programs::Written& written = programs.of(reduced.topology);
+                const Programs::Written& written =
+                    programs.of(reduced.topology, reduced.closed_form && !task.step);
                 row = written.row;
                 row.first_slot = slots;
                 slots += written.slots;
@@ -142,20 +146,19 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elem
         if (plan.draws != 0)
             sizes_.drawn =
                 std::max(sizes_.drawn, (plan.draws + 2) * plan.sampled_count * sum_block);
-        sizes_.slots = std::max(sizes_.slots, static_cast<std::uint64_t>(slots) *
-                                                  HopStep<StepAdder, OneWire>::threads(sum_block));
+        sizes_.slots = std::max(sizes_.slots, static_cast<std::uint64_t>(slots) * sum_block);
         plans_.push_back(plan);
     }
 }
 
 std::uint64_t RowPlan::bytes() const {
     const Sizes& s = sizes_;
-    const std::uint64_t doubles = sum_block + s.sent + s.results + s.drawn + 2 * s.noise + s.errors;
+    const std::uint64_t doubles =
+        sum_block + s.sent + s.results + s.drawn + 2 * s.noise + s.errors + s.slots;
     return s.exponents * sizeof(std::int16_t) + (3 * s.row_floats + s.phase_sums) * sizeof(float) +
            s.scales * sizeof(double) + s.codes + s.scales + doubles * sizeof(double) +
-           s.uses * sizeof(BlockUseSums) + s.slots * sizeof(HopSlot) +
-           encoded_sums_ * sizeof(SumExtent) + s.sums * sizeof(LineSums) +
-           s.ratios * sizeof(RatioProduct) + s.draws * sizeof(DrawSums);
+           s.uses * sizeof(BlockUseSums) + encoded_sums_ * sizeof(SumExtent) +
+           s.sums * sizeof(LineSums) + s.ratios * sizeof(RatioProduct) + s.draws * sizeof(DrawSums);
 }
 
 std::vector<std::vector<RowPlan::SumEncoding>> RowPlan::encodings(

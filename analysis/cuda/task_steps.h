@@ -274,17 +274,19 @@ private:
     // Runs the hops of `count` rows from `first` on.
     void add_up(PhiloxKey key, std::uint64_t first, std::uint64_t count, const SentSums& sent,
                 const ReducedResults& results) {
-        const auto launch = [&](const auto& adder) {
+        const auto launch = [&](const auto& sum) {
             const bool closed = results.bias != nullptr;
             with_common_wires([&](const auto& wires) {
-                queue.launch(HopStep<std::decay_t<decltype(adder)>, std::decay_t<decltype(wires)>>{
-                    b.rounded.get(), piece, plan.workers(), wires, plan.divisor(), adder,
+                queue.launch(HopStep<std::decay_t<decltype(sum)>, std::decay_t<decltype(wires)>>{
+                    b.rounded.get(), piece, plan.workers(), wires, plan.divisor(), sum,
                     b.reduced_rows.get() + first, count, b.instructions.get(), b.slots.get(),
                     closed ? sent.bias : nullptr, closed ? sent.variance : nullptr, results});
             });
         };
-        if (intended.step) launch(StepAdder{*intended.step});
-        else launch(RuleAdder{intended.accumulator, key});
+        if (intended.step) launch(FloatSum<StepRounding>{{*intended.step}, 0});
+        else if (rounds_by_quanta(intended.accumulator) && odd_suffices(intended.accumulator))
+            launch(QuantaSum{intended.accumulator, key});
+        else launch(RuleSum{intended.accumulator, key});
     }
 
     void draw() {

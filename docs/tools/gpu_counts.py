@@ -47,8 +47,11 @@ def predicted(row: dict[str, str]) -> float:
 
 
 def rate(row: dict[str, str]) -> str:
-    """Values a second of one scheme of a replay."""
-    return f"{SLOTS_A_SECOND / float(row['slots']) / 1e9:.2g} 10^9 values a second"
+    """Values a second of one scheme of a replay: if caches keep nothing, and by slots alone."""
+    by_slots = SLOTS_A_SECOND / float(row["slots"])
+    by_bytes = BYTES_A_SECOND / (float(row["loaded"]) + float(row["stored"]))
+    low = f"{by_bytes / 1e9:.2g} to " if by_bytes < by_slots else ""
+    return f"{low}{by_slots / 1e9:.2g} 10^9 values a second"
 
 
 def ratio(value: float) -> str:

@@ -96,6 +96,8 @@ def check_plan(content: dict[str, Any]) -> None:
         check_keys(about, {"changed": (_texts, "texts")}, "about.")
     if "numerically_zero" in about:
         check_keys(about, {"numerically_zero": (_texts, "texts")}, "about.")
+    if "not_finite" in about:
+        check_keys(about, {"not_finite": TEXT}, "about.")
     if "reductions" in about:
         check_keys(about, {"reductions": (_objects, "objects")}, "about.")
     for row in about.get("reductions", ()):

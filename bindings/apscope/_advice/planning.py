@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .._results.codes import coded_of
 from .._results.noise import zero_layers
+from .._results.nonfinite import COLUMNS as NONFINITE
+from .._results.nonfinite import nonfinite
 from .._results.pooling import headline_topology, held_topology, is_on_front, is_own
 from .._results.results import Results
 from .._results.volume import SIDE
@@ -98,6 +101,8 @@ def planned(
     }  # fmt: skip
     if zero := zero_layers(frame).get(name):
         about["numerically_zero"] = zero
+    if sentence := nonfinite(coded_of(frame, NONFINITE)):
+        about["not_finite"] = sentence
     places = {spec: k for k, spec in enumerate(specs)}
     pins = np.array([places[fixed[u.tensors[0]]] if u.tensors[0] in fixed else -1 for u in units])
     plans: dict[str, Plan] = {}

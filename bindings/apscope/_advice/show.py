@@ -155,6 +155,8 @@ def _other(scheme: str, error: float, own: float, loses_by: str) -> str:
 def notes(plan: Plan, in_training: bool = True) -> list[str]:
     """Remarks on the figures; `in_training`: also what the error over noise costs in training."""
     remarks = [f"asked for: {plan.wish}"]
+    if sentence := plan.about.get("not_finite"):
+        remarks.append(sentence)
     if plan.wish.max_volume is not None:
         remarks += _near_the_limit(plan, plan.wish.max_volume)
     remarks += _by_the_other_figure(plan)

@@ -225,21 +225,9 @@ class Results:
     @property
     def not_finite(self) -> str:
         """A sentence about gradients that are NaN or infinite; empty if there are none."""
-        from .row_table import Rows
+        from .nonfinite import COLUMNS, nonfinite
 
-        columns = self._for_core(
-            ["trace", "step", "tensor", "stage", "skipped", "count", "counted", "nan", "infinite"]
-        )
-        if not {"nan", "infinite", "counted"} <= set(columns):
-            return ""
-        places, every = Rows(columns).core.nonfinite_places()
-        if not places:
-            return ""
-        return (
-            f"{places} of {every} layer-steps have gradients that are NaN or infinite. They are "
-            "omitted from every error, and a scheme that skips such a step is charged with all of "
-            "it."
-        )
+        return nonfinite(self._for_core(COLUMNS))
 
     @property
     def all_zero(self) -> str:

@@ -63,7 +63,7 @@ class Winner(NamedTuple):
         reduced = f" in {self.topology}" if self.topology else ", at the wire"
         sent = "" if math.isnan(self.volume) else f", {self.volume:.3g} of fp32's bytes"
         return (
-            f"best of {self.bits} bits by {self.measure}, {self.error:.3g}: "
+            f"best of at most {self.bits} bits by {self.measure}, {self.error:.3g}: "
             f"{self.scheme}{reduced}; {_format(self.scheme, self.topology)}scale "
             f"{scale_of(self.scheme)}{sent}"
         )

@@ -55,7 +55,7 @@ DESCRIPTION = (
     "block's squared error over the noise of the batch (1: as large as the noise); a scheme has a "
     "row for each of its reductions. A skipped step counts as lost, schemes that lose a layer come "
     "last, after them those with overflow, and those with memory on steps with gaps. "
-    "Below the table: the best of 8 and of 4 bits. "
+    "Below the table: the best of at most 8 and of at most 4 bits. "
     "--by shows layers, roles or steps: one --column, schemes across; all columns for a single "
     "--scheme. --nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what "
     "a node sends to the others. docs/definitions.md, sections 12, 14 "

@@ -4,6 +4,7 @@
 //      FloatRounding    fp32, by a step or in one of the ways of group_rounding.h
 //      RuleLeaf,        fp64 and the rule itself: every format, mode and scale
 //      RuleSum
+//      QuantaSum        stochastic sums of fp64, by quanta
 //
 // Values are rounded in fp32, to a format whose exponents are shifted by that of a scale 2^k
 // (scaled_format.h), and added in fp32 in the cases of emulation/allreduce/fp32_sums.h.
@@ -12,11 +13,41 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "emulation/cuda/allreduce/hop_program.h"
+#include "emulation/arithmetic/rounding_steps.h"
+#include "emulation/cuda/allreduce/hop_rounding.h"
 #include "emulation/cuda/cast/group_rounding.h"
 #include "emulation/cuda/cast/nan_bits.h"
 
 namespace apscope::detail {
+
+// The sums of a group's elements, and with Kahan's sums their compensations.
+template <class Number, int Size, bool Kahan>
+struct GroupSums {
+    Number value[Size];
+};
+template <class Number, int Size>
+struct GroupSums<Number, Size, true> {
+    Number value[Size], lost[Size];
+};
+
+// The bias and the variance that the stochastic roundings of the hops add to the sums of a group's
+// elements, if they are wanted.
+template <int Size>
+struct GroupMoments {
+    bool wanted;
+    double bias[Size] = {}, variance[Size] = {};
+    std::uint32_t undefined = 0;  // bit j: those of element j are not defined
+
+    APSCOPE_HD void add(int j, const RoundingMoments& m) {
+        bias[j] += m.bias;
+        variance[j] += m.variance;
+        undefined |= static_cast<std::uint32_t>(!m.defined) << j;
+    }
+};
+struct NoMoments {
+    static constexpr bool wanted = false;
+    APSCOPE_HD void add(int, const RoundingMoments&) {}
+};
 
 // Zeros may have the wrong sign, and NaNs any bits, until canonicalize_nan_and_zero().
 struct StepRounding {
@@ -77,9 +108,10 @@ struct FloatSum {
     Rounding rounding;
     std::uint32_t zero_sign;  // the sign bit if the result's format has a -0, else 0
 
-    template <int Size>
+    // Moments are not computed.
+    template <int Size, class Moments = NoMoments>
     APSCOPE_HD void add(float (&to)[Size], const float (&a)[Size], int sign, const float (&b)[Size],
-                        std::uint32_t hop, std::uint64_t element) const {
+                        std::uint32_t hop, std::uint64_t element, Moments&& = {}) const {
         for (int j = 0; j < Size; ++j) to[j] = sign < 0 ? a[j] - b[j] : a[j] + b[j];
         rounding.with_stream(0, stage_and_hop(Stage::reduce, hop))(to, element);
     }
@@ -110,17 +142,55 @@ struct RuleLeaf {
     }
 };
 
+// Adds fp64 numbers and rounds the exact sums once, for any accumulator.
 struct RuleSum {
     using Number = double;
-    RuleAdder rule;
+    Cast<double> cast;
+    PhiloxKey key;
 
-    template <int Size>
+    // Adds the moments of stochastic roundings to `moments`.
+    template <int Size, class Moments = NoMoments>
     APSCOPE_HD void add(double (&to)[Size], const double (&a)[Size], int sign,
-                        const double (&b)[Size], std::uint32_t hop, std::uint64_t element) const {
-        for (int j = 0; j < Size; ++j)
-            to[j] = rule.add(a[j], static_cast<double>(sign) * b[j], hop, element + j, nullptr);
+                        const double (&b)[Size], std::uint32_t hop, std::uint64_t element,
+                        Moments&& moments = {}) const {
+        const auto signed_b = [&](int j) { return static_cast<double>(sign) * b[j]; };
+        if (cast.rounding == RoundingMode::ties_to_even) {
+            for (int j = 0; j < Size; ++j)
+                to[j] = add_rounded<RoundingMode::ties_to_even>(a[j], signed_b(j), cast, 0);
+            return;
+        }
+        std::uint64_t words[Size] = {};
+        if (is_stochastic(cast.rounding))
+            draw_group({key, 0, stage_and_hop(Stage::reduce, hop), cast.random_bits}, element,
+                       words);
+        for (int j = 0; j < Size; ++j) {
+            if (moments.wanted && is_stochastic(cast.rounding))
+                moments.add(j, moments_by_rule(add_to_odd(a[j], signed_b(j)), cast));
+            to[j] = add_by_mode(a[j], signed_b(j), cast, words[j]);
+        }
     }
     APSCOPE_HD double result(double sum) const { return sum; }
+};
+
+// The same by quanta, if rounds_by_quanta(cast) and odd_suffices(cast) are true.
+struct QuantaSum {
+    using Number = double;
+    Cast<double> cast;
+    PhiloxKey key;
+
+    template <int Size, class Moments = NoMoments>
+    APSCOPE_HD void add(double (&to)[Size], const double (&a)[Size], int sign,
+                        const double (&b)[Size], std::uint32_t hop, std::uint64_t element,
+                        Moments&& moments = {}) const {
+        std::uint64_t words[Size];
+        draw_group({key, 0, stage_and_hop(Stage::reduce, hop), cast.random_bits}, element, words);
+        for (int j = 0; j < Size; ++j) {
+            const double odd = sum_to_odd(a[j], static_cast<double>(sign) * b[j], false);
+            const SignedQuanta sum(odd, cast);
+            if (moments.wanted) moments.add(j, sum.moments(cast));
+            to[j] = sum.rounded(cast, words[j]);
+        }
+    }
 };
 
 // fp64 sums that are not rounded to a format.

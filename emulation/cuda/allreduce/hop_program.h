@@ -1,7 +1,8 @@
 // The hops of a reduction (emulation/allreduce/topology.h) as instructions that a GPU thread of a
-// replay runs element by element. (An all-reduce runs those of stack_program.h.) Every addition has
-// the hop number, which selects the random stream, and the order of operands that it has in
-// emulation/allreduce/reduce.h. So a sum has the same bits as there, in any order of the hops.
+// replay runs for a group of neighbouring elements. (An all-reduce runs those of stack_program.h.)
+// Every addition has the hop number, which selects the random stream, and the order of operands
+// that it has in emulation/allreduce/reduce.h. So a sum has the same bits as there, in any order of
+// the hops.
 //
 //      target = round(target + source)          operand:  w >= 0   worker w's value
 //                                                         -1       the previous result
@@ -13,11 +14,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/philox.h"
 #include "emulation/allreduce/topology.h"
 #include "emulation/arithmetic/kahan.h"
-#include "emulation/arithmetic/rounding_steps.h"
-#include "emulation/cuda/allreduce/hop_rounding.h"
+#include "emulation/cuda/allreduce/group_sum.h"
 
 namespace apscope::detail {
 
@@ -37,11 +36,12 @@ struct HopProgram {
     int slots = 0;            // the number of slots that a thread needs
 };
 
-// Makes the instructions for a topology, in the order of its hops, because the moments of
-// stochastic hops are fp64 sums over the hops, whose bits depend on the order. `gather` has the
-// program of `sequential`. Host only. All chunks of a ring run the program of the chunk whose sums
-// begin with worker 0; in chunk c, worker (w + c + 1) mod W takes the place of worker w.
-HopProgram hop_program(const Topology& topology, int workers);
+// Makes the instructions for a topology. `in_order`: in the order of its hops, because the moments
+// of stochastic hops are fp64 sums over the hops, whose bits depend on the order; else depth first,
+// which stores at most log2 W sums of a tree. `gather` has the program of `sequential`. Host only.
+// All chunks of a ring run the program of the chunk whose sums begin with worker 0; in chunk c,
+// worker (w + c + 1) mod W takes the place of worker w.
+HopProgram hop_program(const Topology& topology, int workers, bool in_order);
 
 // Computes the chunk of a ring that has an element: at() must be called with ascending elements,
 // not below `first`.
@@ -60,98 +60,70 @@ struct RingPlace {
     }
 };
 
-// A stored value: a partial sum and Kahan's compensation of it.
-template <class Number>
-struct HopValue {
-    Number value, compensation;
-};
-using HopSlot = HopValue<double>;
-
-// The bias and the variance that the stochastic roundings of the hops add to a sum.
-struct HopSumMoments {
-    double bias = 0.0, variance = 0.0;
-    bool defined = true;
-};
-
-// Adds fp64 numbers and rounds the exact sum once by the rounding rule, for any accumulator.
-struct RuleAdder {
-    using Number = double;
-    Cast<double> cast;
-    PhiloxKey key;
-
-    APSCOPE_HD double add(double a, double b, std::uint32_t number, std::uint64_t element,
-                          HopSumMoments* moments) const {
-        if (cast.rounding == RoundingMode::ties_to_even)
-            return add_rounded<RoundingMode::ties_to_even>(a, b, cast, 0);
-        if (moments != nullptr && is_stochastic(cast.rounding)) {
-            const RoundingMoments m = moments_by_mode(add_to_odd(a, b), cast);
-            moments->bias += m.bias;
-            moments->variance += m.variance;
-            moments->defined = moments->defined && m.defined;
-        }
-        const RandomStream stream{key, 0, stage_and_hop(Stage::reduce, number), cast.random_bits};
-        return add_by_mode(a, b, cast, is_stochastic(cast.rounding) ? stream.at(element) : 0);
-    }
-};
-
-// Adds fp32 numbers and rounds by a step (rounding_steps.h), in the cases of
-// emulation/allreduce/fp32_sums.h. canonicalize_nan_and_zero() is not called, because no statistic
-// depends on the sign of a zero or the bits of a NaN.
-struct StepAdder {
-    using Number = float;
-    StepCast<float> step;  // Step::none: the addition is the only rounding
-
-    APSCOPE_HD float add(float a, float b, std::uint32_t, std::uint64_t, HopSumMoments*) const {
-        const float sum = a + b;
-        if (step.step == Step::addition) return round_step<Step::addition>(sum, step);
-        return step.step == Step::bits ? round_step<Step::bits>(sum, step) : sum;
-    }
-};
-
-// Runs the hops for one element and returns the sum.
-template <class Adder>
+// Runs the hops for Size neighbouring elements, the first of which has the index `element`. Sum:
+// one of group_sum.h.
+template <class Sum, int Size, bool Kahan>
 struct HopRunner {
-    using Number = typename Adder::Number;
-    Adder adder;
-    bool kahan;
+    using Number = typename Sum::Number;
+    using Sums = GroupSums<Number, Size, Kahan>;
+    // The numbers of a slot: the group's sums, and with Kahan's sums their compensations.
+    static constexpr int numbers = Kahan ? 2 * Size : Size;
+
+    Sum sum;
     const HopInstruction* instructions;
     int count;
     std::int32_t result;
 
-    // leaf(w) returns the value of worker w. `slots` points to this thread's slots, which are
-    // `pitch` apart.
+    // leaf(w, values) reads the values of worker w. `slots` points to this thread's numbers, which
+    // are `pitch` apart. `moments` receives those of stochastic hops.
     template <class Leaf>
-    APSCOPE_HD Number operator()(std::uint64_t element, const Leaf& leaf, HopSlot* slots,
-                                 std::uint64_t pitch, HopSumMoments* moments) const {
-        using Value = HopValue<Number>;
-        Value before{0, 0};
-        const auto read = [&](std::int32_t operand) -> Value {
-            if (operand >= 0) return {leaf(operand), 0};
+    APSCOPE_HD Sums operator()(std::uint64_t element, const Leaf& leaf, double* slots,
+                               std::uint64_t pitch, GroupMoments<Size>& moments) const {
+        Sums before{};
+        const auto read = [&](std::int32_t operand) -> Sums {
             if (operand == operand_before) return before;
-            const HopSlot slot = slots[static_cast<std::uint64_t>(-2 - operand) * pitch];
-            return {static_cast<Number>(slot.value), static_cast<Number>(slot.compensation)};
+            Sums sums{};
+            if (operand >= 0) {
+                leaf(operand, sums.value);
+                return sums;
+            }
+            const double* const slot =
+                slots + static_cast<std::uint64_t>(-2 - operand) * numbers * pitch;
+            for (int j = 0; j < Size; ++j) sums.value[j] = static_cast<Number>(slot[j * pitch]);
+            if constexpr (Kahan) {
+                for (int j = 0; j < Size; ++j)
+                    sums.lost[j] = static_cast<Number>(slot[(Size + j) * pitch]);
+            }
+            return sums;
         };
         for (int k = 0; k < count; ++k) {
             const HopInstruction instruction = instructions[k];
-            const Value target = read(instruction.target);
-            const Number source = read(instruction.source).value;
-            const std::uint32_t hop = instruction.hop;
-            if (!kahan) {
-                before = {adder.add(target.value, source, hop, element, moments), 0};
+            Sums target = read(instruction.target);
+            const Sums source = read(instruction.source);
+            if constexpr (!Kahan) {
+                sum.add(before.value, target.value, 1, source.value, instruction.hop, element,
+                        moments);
             } else {
-                Number lost = instruction.starts ? 0 : target.compensation, y = 0, next = 0;
-                kahan_add(source, target.value, lost, y, next,
-                          [&](Number& out, Number a, int sign, Number b, std::uint32_t rounding) {
-                              out = adder.add(a, static_cast<Number>(sign) * b, hop + rounding,
-                                              element, moments);
+                Number y[Size];
+                if (instruction.starts != 0) {
+                    for (Number& lost : target.lost) lost = 0;
+                }
+                kahan_add(source.value, target.value, target.lost, y, before.value,
+                          [&](Number(&to)[Size], const Number(&a)[Size], int sign,
+                              const Number(&b)[Size], std::uint32_t rounding) {
+                              sum.add(to, a, sign, b, instruction.hop + rounding, element, moments);
                           });
-                before = {next, lost};
+                for (int j = 0; j < Size; ++j) before.lost[j] = target.lost[j];
             }
-            if (instruction.keep >= 0)
-                slots[static_cast<std::uint64_t>(instruction.keep) * pitch] = {before.value,
-                                                                               before.compensation};
+            if (instruction.keep < 0) continue;
+            double* const slot =
+                slots + static_cast<std::uint64_t>(instruction.keep) * numbers * pitch;
+            for (int j = 0; j < Size; ++j) slot[j * pitch] = before.value[j];
+            if constexpr (Kahan) {
+                for (int j = 0; j < Size; ++j) slot[(Size + j) * pitch] = before.lost[j];
+            }
         }
-        return read(result).value;
+        return read(result);
     }
 };
 

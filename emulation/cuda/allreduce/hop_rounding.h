@@ -1,16 +1,15 @@
-// The additions of an all-reduce on a GPU, and the moments of stochastic rounding. These functions
-// are not inlined, so a kernel has one copy of each, as of round_by_mode() (group_rounding.h).
+// The additions of an all-reduce on a GPU.
 #pragma once
 
 #include <cstdint>
 
 #include "core/exact_sum.h"
-#include "core/stochastic_moments.h"
 #include "emulation/cuda/cast/group_rounding.h"
 
 namespace apscope::detail {
 
-// Returns round(a + b); `random` is the random integer, left-aligned.
+// Returns round(a + b); `random` is the random integer, left-aligned. Not inlined, as
+// round_by_mode().
 APSCOPE_HD_CALL double add_by_mode(double a, double b, const Cast<double>& cast,
                                    std::uint64_t random) {
     double result = 0;
@@ -19,10 +18,6 @@ APSCOPE_HD_CALL double add_by_mode(double a, double b, const Cast<double>& cast,
             result = add_rounded<M>(a, b, cast, random);
     });
     return result;
-}
-
-APSCOPE_HD_CALL RoundingMoments moments_by_mode(double v, const Cast<double>& cast) {
-    return stochastic_moments(v, cast);
 }
 
 }  // namespace apscope::detail

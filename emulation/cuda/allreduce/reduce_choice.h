@@ -90,7 +90,7 @@ struct ReducePlan {
     bool exact, kahan;
     std::optional<FloatReduce> narrow;
     RuleLeaf leaf;  // if `narrow` is empty
-    RuleAdder adder;
+    RuleSum sum;
 
     // Calls f with the step.
     template <class F>
@@ -103,7 +103,6 @@ struct ReducePlan {
         };
         if (!narrow) {
             if (exact) return step.template operator()<1, 1, false>(leaf, PlainSum{});
-            const RuleSum sum{adder};
             const bool chain = program.depth == 1;
             if (kahan && chain) step.template operator()<1, 1, true>(leaf, sum);
             else if (kahan) step.template operator()<1, deep, true>(leaf, sum);

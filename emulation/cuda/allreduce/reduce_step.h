@@ -24,16 +24,6 @@ inline constexpr int register_depth = 4;  // sums of a stack in registers, enoug
 inline constexpr int kahan_depth = 2;     // in registers with compensations: hierarchies
 inline constexpr int reduce_depth = 16;   // sums of a stack in local memory: 2^16 workers
 
-// The sums of a group's elements, and with Kahan's sums their compensations.
-template <class Number, int Size, bool Kahan>
-struct GroupSums {
-    Number value[Size];
-};
-template <class Number, int Size>
-struct GroupSums<Number, Size, true> {
-    Number value[Size], lost[Size];
-};
-
 // A stack in registers, whose entries move at every push and pop. The oldest entry is lost if there
 // are more than Depth.
 template <class Entry, int Depth, bool InRegisters = (Depth <= register_depth)>

@@ -8,10 +8,10 @@
 //      tree of 4:   read 0   read 1, add   read 2   read 3, add   add
 //      stack        -        -             0+1      0+1           -
 //
-// Of the two sums that a hop adds, the sum whose computation needs the deeper stack is computed
-// first, so W workers need at most log2 W sums on the stack, and a chain of hops needs one. Every
-// addition has the hop number, which selects the random stream, and the order of operands that it
-// has in emulation/allreduce/reduce.h, so a sum has the same bits as there.
+// The hops run depth first (hop_order.h), so W workers need at most log2 W sums on the stack, and a
+// chain of hops needs one. Every addition has the hop number, which selects the random stream, and
+// the order of operands that it has in emulation/allreduce/reduce.h, so a sum has the same bits as
+// there.
 #pragma once
 
 #include <cstdint>

@@ -15,6 +15,7 @@ template <class F>
 void with_wire_rounding(const std::optional<FloatFormat>& narrow, const Projection& projection,
                         const Cast<double>& cast, F&& f) {
     if (narrow) with_rounding<float>(*narrow, projection, 0, std::forward<F>(f));
+    else if (rounds_by_quanta(cast)) f.template operator()<1>(QuantaRounding{cast, {}});
     else f.template operator()<1>(RuleRounding<double>{cast, {}});
 }
 

@@ -1,14 +1,15 @@
-// A thread rounds a group of elements in one of three ways, which give the same bits:
+// A thread rounds a group of elements in one of four ways, which give the same bits:
 //
 //      AdditionRounding   fp32, deterministic: one addition and one subtraction
 //                         (emulation/cast/quantize_addition.h)
 //      SplitRounding      fp32, every mode: emulation/cast/quantize_split.h and
 //                         emulation/cast/stochastic_bits.h
+//      QuantaRounding     fp64, stochastic: by_mode.h
 //      RuleRounding       every format, mode and width: the rule itself
 //
-// The first two ways test the mode once per group. With stochastic rounding, elements that share a
-// Philox block are in one group, and the index in the stream of the group's first element is a
-// multiple of the group's size.
+// The first three ways test the mode at most once per group. With stochastic rounding, elements
+// that share a Philox block are in one group, and the index in the stream of the group's first
+// element is a multiple of the group's size.
 #pragma once
 
 #include <cstdint>
@@ -17,34 +18,10 @@
 #include "core/rounding.h"
 #include "emulation/cast/quantize_addition.h"
 #include "emulation/cast/stochastic_bits.h"
+#include "emulation/cuda/cast/by_mode.h"
 #include "emulation/draws/random_words.h"
 
 namespace apscope::detail {
-
-// Marks a function that is not inlined, so that a kernel has one copy of it. Inlined at every call,
-// the thirteen modes of the rounding rule would need a hundred kilobytes of code and minutes to
-// compile.
-#if defined(__CUDACC__)
-#define APSCOPE_HD_CALL inline __host__ __device__ __noinline__
-#else
-#define APSCOPE_HD_CALL inline
-#endif
-
-// Rounds x in the cast's mode. `word` is the random integer, left-aligned; stochastic_exact ignores
-// `word` and draws the words of `element` from the stream.
-template <class Real>
-APSCOPE_HD_CALL Real round_by_mode(Real x, const Cast<Real>& cast, std::uint64_t word,
-                                   const RandomStream& stream, std::uint64_t element) {
-    Real result{};
-    dispatch(cast.rounding, [&]<RoundingMode M>() {
-        if constexpr (M == RoundingMode::stochastic_exact) {
-            result = round_to_format<M, Real>(x, cast, StreamWord{&stream, element});
-        } else {
-            result = round_to_format<M, Real>(x, cast, word);
-        }
-    });
-    return result;
-}
 
 struct AdditionRounding {
     using Number = float;
@@ -95,6 +72,20 @@ struct SplitRounding {
                 }
             }
         });
+    }
+};
+
+struct QuantaRounding {
+    using Number = double;
+    Cast<double> cast;  // one for which rounds_by_quanta() is true
+    RandomStream stream;
+
+    template <int Size>
+    APSCOPE_HD void operator()(double (&values)[Size], std::uint64_t first) const {
+        std::uint64_t words[Size];
+        draw_group(stream, first, words);
+        for (int j = 0; j < Size; ++j)
+            values[j] = SignedQuanta(values[j], cast).rounded(cast, words[j]);
     }
 };
 

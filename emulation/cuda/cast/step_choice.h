@@ -36,6 +36,8 @@ void with_rounding(const FloatFormat& format, const Projection& projection, std:
             return f.template operator()<4>(AdditionRounding{plan.addition});
         if (const std::optional<SplitCast> split = split_cast(format, plan))
             return with_group_size(SplitRounding{*split, stream}, projection, f);
+    } else if (rounds_by_quanta(plan.cast)) {
+        return with_group_size(QuantaRounding{plan.cast, stream}, projection, f);
     }
     with_group_size(RuleRounding<Real>{plan.cast, stream}, projection, f);
 }
@@ -70,7 +72,8 @@ void with_encode_step(const EncodeArrays<Real>& a, const FloatFormat& format,
     };
     with_rounding<Real>(format, projection, seed,
                         [&]<int Size, class Rounding>(const Rounding& rounding) {
-                            if constexpr (std::is_same_v<Rounding, RuleRounding<Real>>) {
+                            if constexpr (std::is_same_v<Rounding, RuleRounding<Real>> ||
+                                          std::is_same_v<Real, double>) {
                                 call.template operator()<Size>(rounding, by_codec);
                             } else if (std::optional<CodeMap> map =
                                            make_code_plan(format, projection.keep_payload)) {

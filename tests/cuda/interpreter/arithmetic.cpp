@@ -262,6 +262,7 @@ void add_conversions(Table& t) {
             t["cvt" + suffix<T>() + suffix<I>()] = {compute<Convert<T>, T, I>, Class::conversion};
         });
     });
+    t["cvt.rmi.f64.f64"] = {compute<Floor, double, double>, Class::conversion};
     t["cvt.f64.f32"] = {compute<Convert<double>, double, float>, Class::conversion};
     t["cvt.f32.f64"] = {compute<Convert<float>, float, double>, Class::conversion};
 }

@@ -137,6 +137,12 @@ struct Abs {
         else return arithmetic(std::abs(a));
     }
 };
+struct Floor {
+    template <class T>
+    static T of(T a) {
+        return arithmetic(std::floor(a));
+    }
+};
 // The number, if one of the operands is a NaN; -0 is less than +0.
 struct Min {
     template <class T>

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/named_formats.h"
+#include "emulation/cuda/allreduce/hop_program.h"
 #include "emulation/cuda/allreduce/reduce_choice.h"
 #include "tests/support/cuda_inputs.h"
 
@@ -250,6 +251,10 @@ TEST(CudaReduce, ManyWorkersNeedAShallowStack) {
             EXPECT_EQ(program.depth, std::max(deepest, 1)) << name;
             EXPECT_LE(program.depth, std::max(1, static_cast<int>(std::log2(workers)))) << name;
             EXPECT_EQ(program.instructions.back().worker, -1) << name;
+            // A replay's hops keep as few sums.
+            EXPECT_LE(hop_program(parse_topology(name), workers, false).slots,
+                      std::max(1, static_cast<int>(std::log2(workers))))
+                << name << workers;
         }
     }
     AllReduceOptions options;

@@ -86,7 +86,8 @@ TEST(CudaRule, EveryNamedFormatAndProjectionEqualsTheRule) {
 }
 
 TEST(CudaRule, Fp64NumbersToo) {
-    for (const char* name : {"e4m3", "e5m2", "bf16", "fp16", "fp32", "e8m0fnu"}) {
+    for (const char* name :
+         {"e4m3", "e5m2", "e2m1fn", "bf16", "fp16", "fp32", "e8m0fnu", "e4m3fnuz"}) {
         const FloatFormat format = parse_format(name);
         for (const Projection& p : projections(format))
             expect_groups_equal_the_array<double>(format, p, 1 << 14, 0);
@@ -119,15 +120,16 @@ TEST(CudaRule, SixteenMillionInputsSpreadOverAllBitPatterns) {
 TEST(CudaRule, EveryRoundingServesWhatItShould) {
     // The fast roundings are chosen if their conditions hold. If they were not, the tests above
     // would test only the rule.
-    const auto chosen = [](const char* name, const Projection& p) {
+    const auto chosen = []<class Real = float>(const char* name, const Projection& p, Real = {}) {
         std::string path;
-        with_rounding<float>(parse_format(name), p, seed,
-                             [&]<int Size, class Rounding>(const Rounding&) {
-                                 path = (std::is_same_v<Rounding, AdditionRounding> ? "addition"
-                                         : std::is_same_v<Rounding, SplitRounding>  ? "split"
-                                                                                    : "rule") +
-                                        std::to_string(Size);
-                             });
+        with_rounding<Real>(parse_format(name), p, seed,
+                            [&]<int Size, class Rounding>(const Rounding&) {
+                                path = (std::is_same_v<Rounding, AdditionRounding> ? "addition"
+                                        : std::is_same_v<Rounding, SplitRounding>  ? "split"
+                                        : std::is_same_v<Rounding, QuantaRounding> ? "quanta"
+                                                                                   : "rule") +
+                                       std::to_string(Size);
+                            });
         return path;
     };
     EXPECT_EQ(chosen("e4m3", {}), "addition4");
@@ -138,6 +140,35 @@ TEST(CudaRule, EveryRoundingServesWhatItShould) {
     EXPECT_EQ(chosen("e4m3", {RoundingMode::stochastic_b, Overflow::ieee, 32}), "split4");
     EXPECT_EQ(chosen("e4m3", {RoundingMode::stochastic_exact}), "split4");
     EXPECT_EQ(chosen("e4m3", {RoundingMode::stochastic, Overflow::ieee, 62}), "rule4");
+    EXPECT_EQ(chosen("e4m3", {RoundingMode::stochastic, Overflow::ieee, 48}, 0.0), "quanta4");
+    EXPECT_EQ(chosen("bf16", {RoundingMode::stochastic, Overflow::saturate, 16}, 0.0), "quanta8");
+    EXPECT_EQ(chosen("e4m3fnuz", {RoundingMode::stochastic}, 0.0), "rule4");
+}
+
+TEST(CudaRule, MomentsByQuantaEqualTheRule) {
+    std::vector<double> numbers = as<double>(edge_inputs());
+    for (const double x : edge_inputs()) numbers.push_back(x * (1.0 + 0x1p-40));
+    for (const NamedFormat& named : named_formats()) {
+        for (const Overflow overflow : {Overflow::ieee, Overflow::saturate}) {
+            for (const int random_bits : {1, 16, 32, 48, 49}) {
+                const Projection projection{RoundingMode::stochastic, overflow, random_bits};
+                try {
+                    validate(projection, named.format);
+                } catch (const std::invalid_argument&) {
+                    continue;
+                }
+                const auto cast = make_cast<double>(named.format, projection);
+                std::size_t different = 0;
+                for (const double x : numbers) {
+                    const RoundingMoments rule = stochastic_moments(x, cast),
+                                          found = moments_by_mode(x, cast);
+                    different += rule.bias != found.bias || rule.variance != found.variance ||
+                                 rule.defined != found.defined;
+                }
+                EXPECT_EQ(different, 0u) << describe(named.format, projection);
+            }
+        }
+    }
 }
 
 TEST(CudaRule, GroupsCutAtBothEndsAndOffAlignmentDrawTheSameWords) {

@@ -171,6 +171,7 @@ TEST(PtxInterpreter, FloatingPointAndItsNans) {
     EXPECT_EQ(output("cvt.rzi.s32.f32 %r3, %f1;" + widen, bits(3e9f), 0), 0x7FFFFFFFu);
     EXPECT_EQ(output("cvt.rzi.s32.f32 %r3, %f1;" + widen, bits(nan), 0), 0u);
     EXPECT_EQ(output("cvt.rn.f32.s32 %f3, %r1;" + widen_f, 0xFFFFFFFF, 0), bits(-1.0f));
+    EXPECT_EQ(output("cvt.rmi.f64.f64 %fd3, %fd1; mov.b64 %rd3, %fd3;", bits(-2.5), 0), bits(-3.0));
     EXPECT_EQ(output("div.rn.f32 %f3, %f1, %f2;" + widen_f, bits(1.0f), bits(3.0f)),
               bits(1.0f / 3.0f));
     EXPECT_EQ(output("setp.lt.f32 %p1, %f1, %f2;" + widen_p, bits(nan), bits(1.0f)), 0u);

@@ -79,6 +79,17 @@ def test_a_single_candidate_that_overflowed_is_said_so(trace, tmp_path, capfd):
     assert not said.err and "nan" not in said.out
 
 
+def test_a_plan_says_what_gradients_were_not_finite(trace, tmp_path):
+    sentence = apscope.replay(trace, [WIDE]).not_finite
+    assert sentence.startswith("2 of 30 layer-steps have gradients that are NaN or infinite.")
+    for source in (trace, apscope.replay(trace, [BLOCKS, WIDE])):
+        plan = apscope.recommend(source, [BLOCKS, WIDE])
+        assert sentence in str(plan)
+        assert sentence in str(apscope.Plan.open(plan.save(tmp_path / "plan.json", force=True)))
+    finite = apscope.recommend(trace, [BLOCKS, WIDE], steps=[0, 1, 4, 5])
+    assert "not_finite" not in finite.about and "NaN" not in str(finite)
+
+
 def test_no_warning_of_numpy_is_printed(trace):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

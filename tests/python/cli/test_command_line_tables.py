@@ -57,7 +57,7 @@ def test_the_summary_is_a_ranked_table_a_trace(capsys, folder, results):
     assert [line.split()[1] for line in lines[1:]] == ranked.topology.tolist()
     first = ranked[ranked.scheme.str.contains("e4m3")].nsmallest(1, "step_nmse").iloc[0]
     assert ranked.step_nmse.is_monotonic_increasing and best.startswith(
-        f"digits: best of 8 bits by step_nmse, {first.step_nmse:.3g}: {first.scheme} in ring; "
+        f"digits: best of at most 8 bits by step_nmse, {first.step_nmse:.3g}: {first.scheme} in ring; "
     )
     for place, name in ((2, "step_nmse"), (3, "error_over_noise")):
         assert [float(line.split()[place]) for line in lines[1:]] == [

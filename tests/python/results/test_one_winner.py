@@ -24,7 +24,7 @@ def _told(capsys, *words) -> dict[int, tuple[str, str]]:
     """By width, the scheme and the reduction that a command names as the best."""
     assert main([str(word) for word in words]) == 0
     found = re.findall(
-        r"best of (\d+) bits by (\w+), [^:]+: (\S+) in (\w+);", capsys.readouterr().out
+        r"best of at most (\d+) bits by (\w+), [^:]+: (\S+) in (\w+);", capsys.readouterr().out
     )
     assert {figure for _, figure, *_ in found} == {RANKS}
     return {int(bits): (scheme, topology) for bits, _, scheme, topology in found}
@@ -95,7 +95,7 @@ def test_another_figure_that_disagrees_is_told(capsys, tmp_path):
     apscope.replay(DATA / "resnet18", ["main"], topology="two_phase").save(tmp_path / "r")
     assert main(["summary", str(tmp_path / "r")]) == 0
     out = capsys.readouterr().out
-    assert "best of 8 bits by step_nmse" in out
+    assert "best of at most 8 bits by step_nmse" in out
     assert "by error_over_noise mx:block_format=mxint8 in two_phase is better" in out
 
 

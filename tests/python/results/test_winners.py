@@ -17,7 +17,7 @@ from apscope._results.winners import Second, Winner, bits_of, scale_of, winners
 from apscope.cli import main
 
 BEST = re.compile(
-    r"^characters: best of (\d) bits by step_nmse, (\S+): (\S+) in (\S+); format (\S+), "
+    r"^characters: best of at most (\d) bits by step_nmse, (\S+): (\S+) in (\S+); format (\S+), "
     r"scale one for (\d+) elements(?:, and one [^,]*)?, (\S+) of fp32's bytes, of .*$",
     re.MULTILINE,
 )
