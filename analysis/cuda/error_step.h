@@ -5,8 +5,7 @@
 //      lanes     16 threads add the 4096 elements of a block, thread j those with i mod 16 = j, in
 //                order of i, and then add their lanes in a group (machine/lane_group.h), whose
 //                order is that of the sums: lane j + 8 to lane j, then j + 4, j + 2 and j + 1
-//      total     a thread a sum adds the blocks, in block order; another group of threads adds the
-//                counts, whose order does not matter
+//      total     a thread per sum and per count adds the blocks, in block order
 //
 // At one time 16 threads read 64 bytes side by side, two complete sectors of the memory, so that
 // loads of 4 bytes a thread waste nothing, and the numbers need not change threads.
@@ -117,61 +116,59 @@ private:
     }
 };
 
-// The first group of threads has a thread per sum. The second group adds the counts and finds the
-// largest error. A sum's additions depend on each other, so its next numbers are read while the
-// ones before are added.
+// A thread per total: a sum adds the blocks' sums in block order, a count adds their counts, and
+// the largest error is the largest of theirs. Each kind has a warp of its own, because threads of
+// one warp that take different branches run one after another.
 struct ErrorTotalStep {
-    static constexpr int width = 32;
+    static constexpr std::uint64_t warp = 32;
+    enum Kind : std::uint64_t { sums, counts, undefined, max_ulp, kinds };
     using Totals = ErrorTotals<std::uint64_t>;
-    struct Lane {
-        double sum;
-        Totals counts;
-    };
+    static_assert(all_error_sums <= warp && ErrorCounts::size <= warp);
 
     const ErrorBlock* blocks;
     std::uint64_t block_count;
     Totals* total;
 
-    APSCOPE_HD std::uint64_t count() const { return 2 * width; }
-    APSCOPE_HD Lane begin(std::uint64_t i) const {
-        Lane lane{};
-        if (i < all_error_sums) lane.sum = added_in_order(i);
-        if (i >= width) {
-            for (std::uint64_t b = i - width; b < block_count; b += width)
-                lane.counts.join(blocks[b]);
+    APSCOPE_HD std::uint64_t count() const { return kinds * warp; }
+    APSCOPE_HD void operator()(std::uint64_t i) const {
+        const std::uint64_t kind = i / warp, k = i % warp;
+        const auto sum = [](auto a, auto b) { return a + b; };
+        const auto largest = [](double a, double b) { return b > a ? b : a; };
+        if (kind == sums && k < all_error_sums) {
+            total->sum[k] = joined<double>([k](const ErrorBlock& b) { return b.sum[k]; }, sum);
+        } else if (kind == counts && k < ErrorCounts::size) {
+            total->count[k] =
+                joined<std::uint64_t>([k](const ErrorBlock& b) { return b.count[k]; }, sum);
+        } else if (kind == undefined && k == 0) {
+            total->undefined =
+                joined<std::uint64_t>([](const ErrorBlock& b) { return b.undefined; }, sum);
+        } else if (kind == max_ulp && k == 0) {
+            total->max_ulp = joined<double>([](const ErrorBlock& b) { return b.max_ulp; }, largest);
         }
-        return lane;
-    }
-    APSCOPE_HD Totals share(const Lane& lane) const { return lane.counts; }
-    APSCOPE_HD Totals combine(Totals a, const Totals& b) const {
-        a.join(b);
-        return a;
-    }
-    APSCOPE_HD void finish(std::uint64_t i, const Lane& lane, const Totals& all) const {
-        if (i < all_error_sums) total->sum[i] = lane.sum;
-        if (i != width) return;
-        total->max_ulp = all.max_ulp;
-        for (int k = 0; k < ErrorCounts::size; ++k) total->count[k] = all.count[k];
-        total->undefined = all.undefined;
     }
 
 private:
-    APSCOPE_HD double added_in_order(std::uint64_t k) const {
-        constexpr std::uint64_t ahead = 16;
-        double next[ahead], sum = 0.0;
+    // join(join(0, part of block 0), part of block 1) and so on. A read from the cache takes as
+    // long as 30 additions, each of which needs the one before: the next `ahead` parts are read
+    // while the ones before are joined.
+    template <class Total, class Part, class Join>
+    APSCOPE_HD Total joined(const Part& part, const Join& join) const {
+        constexpr std::uint64_t ahead = 48;
+        decltype(part(*blocks)) next[ahead];
+        Total all{};
         std::uint64_t b = 0;
         const auto read = [&](std::uint64_t from) {
-            for (std::uint64_t j = 0; j < ahead; ++j) next[j] = blocks[from + j].sum[k];
+            for (std::uint64_t j = 0; j < ahead; ++j) next[j] = part(blocks[from + j]);
         };
         if (block_count >= ahead) read(0);
         for (; b + ahead <= block_count; b += ahead) {
-            double now[ahead];
+            decltype(part(*blocks)) now[ahead];
             for (std::uint64_t j = 0; j < ahead; ++j) now[j] = next[j];
             if (b + 2 * ahead <= block_count) read(b + ahead);
-            for (std::uint64_t j = 0; j < ahead; ++j) sum += now[j];
+            for (std::uint64_t j = 0; j < ahead; ++j) all = join(all, Total{now[j]});
         }
-        for (; b < block_count; ++b) sum += blocks[b].sum[k];
-        return sum;
+        for (; b < block_count; ++b) all = join(all, Total{part(blocks[b])});
+        return all;
     }
 };
 

@@ -168,6 +168,20 @@ private:
     }
 };
 
+// The moments of the exact sum in two phases, the only row there that has a closed form.
+struct ExactMomentsStep {
+    SentSums sent;
+    std::uint64_t elements;
+    double divisor;
+    ReducedResults out;
+
+    APSCOPE_HD std::uint64_t count() const { return elements; }
+    APSCOPE_HD void operator()(std::uint64_t i) const {
+        out.bias[i] = (sent.bias[i] + 0.0) / divisor;
+        out.variance[i] = (sent.variance[i] + 0.0) / (divisor * divisor);
+    }
+};
+
 template <class Wires>
 struct ReducedStep : LineSumsStep {
     Piece piece;

@@ -58,8 +58,12 @@ struct TaskSteps {
         const std::uint64_t closed = task.closed_forms;
         const ReducedResults results{y, closed != 0 ? y + rows * n : nullptr,
                                      closed != 0 ? y + (rows + closed) * n : nullptr};
-        if (intended.phases) encode_sums(parts, encodings, y + n);
-        else add_up(intended.keys[0], task.first_row, rows, sent, results);
+        if (!intended.phases) {
+            add_up(intended.keys[0], task.first_row, rows, sent, results);
+        } else {
+            encode_sums(parts, encodings, y + n);
+            if (closed != 0) queue.launch(ExactMomentsStep{sent, n, plan.divisor(), results});
+        }
         with_common_wires([&](const auto& wires) {
             queue.launch(ReducedStep<std::decay_t<decltype(wires)>>{
                 {sums + static_cast<std::uint64_t>(plan.workers()) * piece.blocks()},

@@ -22,6 +22,15 @@ bool encodes_blocks(const SchemeParts& parts) {
     return encoding.blocks && has_device_blocks(encoding.blocks->format);
 }
 
+// True if no rounding of a finite number overflows, so that moments with a closed form are known,
+// and it is known before the roundings which rows K draws estimate.
+bool saturates(const SchemeParts& parts) {
+    const SchemeEncoding& encoding = parts.encoding;
+    const Projection& projection =
+        encoding.units ? encoding.float_encoder->grid.projection : encoding.blocks->projection;
+    return projection.overflow == Overflow::saturate;
+}
+
 const SchemeParts& phase1_of(const SchemeParts& scheme) {
     return scheme.encoding.plain_phases ? scheme.encoding.plain_phases->phase1->parts : scheme;
 }
@@ -64,13 +73,14 @@ PhaseTask phase_task(const Scheme* phase2) {
 bool encodes_on_device(const SchemeParts& scheme, const ItemContext& item) {
     const SchemeEncoding& encoding = scheme.encoding;
     const bool draws = scheme.draws() || scheme.sums_draw();
-    if (draws && item.draws > 1) return false;
     if (!encoding.plain_phases)
-        return encodes_blocks(scheme) &&
+        return encodes_blocks(scheme) && (item.draws == 1 || !draws || saturates(scheme)) &&
                (!encoding.crosses_topologies() ||
                 std::ranges::all_of(item.topologies, &Topology::is_plain));
     const PlainPhases& phases = *encoding.plain_phases;
-    return item.reduces && !draws && encodes_blocks(phases.phase1->parts) &&
+    // If only the sums draw, they have moments, which no step of a device computes.
+    const bool known = !draws || (item.draws == 1 && phases.phase1->parts.draws());
+    return item.reduces && known && encodes_blocks(phases.phase1->parts) &&
            (!phases.phase2 || encodes_blocks(phases.phase2->parts));
 }
 
@@ -95,7 +105,6 @@ RowTask exchange_task(const SchemeParts& scheme, const ItemContext& item,
     task.wire_draws = task.wants_moments =
         is_stochastic(encoding.units ? encoding.float_encoder->grid.projection.rounding
                                      : encoding.blocks->projection.rounding);
-    task.keys = {item.key(0)};
     const Reduction* codes =
         encoding.units && phases == nullptr ? &encoding.float_encoder->reduction : nullptr;
     if (codes) {
@@ -108,12 +117,17 @@ RowTask exchange_task(const SchemeParts& scheme, const ItemContext& item,
     } else {
         task.step.emplace();  // decoded values are added in fp32
     }
+    const bool draws = scheme.draws() || scheme.sums_draw();
     for (std::size_t r = 0; r < reduced.size(); ++r) {
         const Topology topology =
             codes && r > 0 ? item.topologies[r - 1] : Topology{Topology::Kind::gather, 0, false};
         task.reduced.push_back({topology, reduced[r].exact || (codes && codes->exact),
-                                reduced[r].adds_moments && task.wants_moments});
+                                reduced[r].adds_moments && task.wants_moments,
+                                draws && !reduced[r].adds_moments});
     }
+    const bool samples = std::ranges::any_of(task.reduced, &RowTask::Reduced::sampled);
+    for (int d = 0; d < (samples ? item.draws : 1); ++d)
+        task.keys.push_back(item.key(static_cast<std::size_t>(d)));
     return task;
 }
 

@@ -85,8 +85,8 @@ struct RowTask {
     std::optional<BlockTask> blocks = {};
     std::optional<UnitTask> units = {};
     bool wire_draws = false;  // wire rows have moments
-    // Set for a reduction in two phases, which has two reduced rows, the exact one and its own, and
-    // none of the parts from `step` to `wants_moments`.
+    // Set for a reduction in two phases, which has two reduced rows, the exact one and its own, of
+    // which only the first may have moments, and neither `step` nor `accumulator`.
     std::optional<PhaseTask> phases;
     // The step that rounds each partial sum (emulation/allreduce/fp32_sums.h), if the decoded
     // values can be added in fp32.

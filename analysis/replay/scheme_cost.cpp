@@ -22,8 +22,8 @@ namespace {
 // a power of two, because transforms pad a row to the next power.
 constexpr std::int64_t columns = 64;
 // A scheme that is not streamed works in pieces of up to a megabyte, which stay in cache, so the
-// growth of its memory shows only on larger tensors: many_rows.
-constexpr std::int64_t small_rows = 129, more_rows = 257, many_rows = 2049;
+// growth of its memory shows only on larger tensors, of several pieces and of many.
+constexpr std::int64_t small_rows = 129, more_rows = 257, several_rows = 513, many_rows = 2049;
 constexpr std::array<int, 2> workers{2, 4};
 constexpr std::int64_t steps = 2;  // the second step starts with the state after the first
 constexpr int max_draws = 8;       // more draws cost proportionally more
@@ -70,9 +70,11 @@ Probe probe(std::size_t n, int ranks, const Run& run) {
     return result;
 }
 
-// The bilinear function through four measurements: bytes[r][w] for rows[r] and workers[w].
-Bytes through(const std::array<std::array<double, 2>, 2>& bytes,
-              const std::array<std::int64_t, 2>& rows) {
+// The bilinear function through four measurements: bytes[r][w] for rows[r] and workers[w]. The
+// message of a shard, which is 1/W of a tensor, decreases with the workers; more workers count as
+// no less memory.
+Bytes through(std::array<std::array<double, 2>, 2> bytes, const std::array<std::int64_t, 2>& rows) {
+    for (auto& of_rows : bytes) of_rows[1] = std::max(of_rows[1], of_rows[0]);
     const double n0 = static_cast<double>(rows[0] * columns),
                  dn = static_cast<double>((rows[1] - rows[0]) * columns);
     const double w0 = workers[0], dw = workers[1] - workers[0];
@@ -144,7 +146,8 @@ SchemeCost cost_of(const ResolvedScheme& scheme, std::span<const Topology> topol
         return cost;
     }
     const bool grows = !parts.streams() && largest > static_cast<std::size_t>(many_rows * columns);
-    const std::array<std::int64_t, 2> rows{small_rows, grows ? many_rows : more_rows};
+    const std::array<std::int64_t, 2> rows{grows ? several_rows : small_rows,
+                                           grows ? many_rows : more_rows};
     const int tried = std::min(draws, max_draws);
     const Run run = run_of(scheme, topologies, reduces, tried);
     std::array<std::array<double, 2>, 2> most{}, state{};

@@ -32,7 +32,8 @@ std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep
         blocks.draw_at(e, first);
         account.take_draw(d, first, blocks.size());
     };
-    ExchangeRun run(scheme, step, state, item.gradients, item.topologies);
+    const bool whole = scheme.run == whole_row, at_once = whole && blocks.may_draw();
+    ExchangeRun run(scheme, step, state, item.gradients, item.topologies, at_once);
     for_pieces(run, [&](std::size_t first) {
         blocks.look_at(run.send(step.key, true), first);
         account.add(first, blocks.size());
@@ -43,22 +44,23 @@ std::vector<ResultRow> tensor_rows(const SchemeParts& scheme, const TrainingStep
 
     if (!blocks.may_draw() || !account.sample_missing(rows)) return rows;
     const auto draws = static_cast<std::size_t>(item.draws);
+    TrainingStep drawn = step;
+    drawn.describes = false;
     // If whole rows are exchanged, every part of the exchange may draw, so each draw repeats all of
     // it. Otherwise each draw repeats only send().
-    if (scheme.run == whole_row) {
+    if (whole) {
         take_draw(0, run.at_hand(), 0);
         for (std::size_t d = 1; d < draws; ++d) {
-            TrainingStep drawn = step;
             drawn.key = item.key(d);
             State copy = before;
-            ExchangeRun again(scheme, drawn, copy, item.gradients, item.topologies);
+            ExchangeRun again(scheme, drawn, copy, item.gradients, item.topologies, at_once);
             again.read(0);
             take_draw(d, again.send(drawn.key, false), 0);
         }
         account.add_draws(0);
     } else {
         State copy = before;
-        ExchangeRun again(scheme, step, copy, item.gradients, item.topologies);
+        ExchangeRun again(scheme, drawn, copy, item.gradients, item.topologies);
         for_pieces(again, [&](std::size_t first) {
             for (std::size_t d = 0; d < draws; ++d)
                 take_draw(d, again.send(item.key(d), false), first);

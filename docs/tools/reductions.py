@@ -41,6 +41,12 @@ BLOCKS = {
 UNITS = {"layer": "", "row": ",unit=row", "1,024": ",unit=1024", "32": ",unit=32"}
 #: A ring; its scales with sums in fp32; two phases, which have sums in fp32 and scales of their own.
 PARTS = ("ring", "fp32_accumulate", "two_phase")
+#: A ring's scale leaves room for the sum of so many workers; with less, sums saturate.
+ROOMS = {
+    "W": "",
+    "√W": ",headroom=sqrt_workers,overflow=saturate",
+    "1": ",headroom=one,overflow=saturate",
+}
 WORKERS = (2, 4, 8, 16, 32, 64)
 WIDE = ("none:fp16", "none:bf16")
 
@@ -71,6 +77,18 @@ def reductions() -> list[str]:
             [name, *(f"{figure(a, 2)} / {figure(c, 2)} ({figure(a / b, 2)} × {figure(b / c, 2)})"
                      for a, b, c in at)]
         )  # fmt: skip
+    return page.table(["format and scale", *(f"`{t}`" for t in TRACES)], cells)
+
+
+def rooms() -> list[str]:
+    """A ring by the room that its scale leaves for the sum."""
+    specs = [spec + key for _, spec in GRIDS for key in ROOMS.values()]
+    found = errors(TRACES, specs, topology="ring")[RANKS]
+    cells = [
+        [name, *(" / ".join(figure(found.loc[(t, canonical(spec + key), "ring")], 2)
+                            for key in ROOMS.values()) for t in TRACES)]
+        for name, spec in GRIDS
+    ]  # fmt: skip
     return page.table(["format and scale", *(f"`{t}`" for t in TRACES)], cells)
 
 
@@ -178,18 +196,23 @@ def answer() -> list[str]:
     fine = {f: canonical(f"aps:{f},rule=tight,unit=32") for f in WIDER}
     found = errors(
         TRACES,
-        [*layer.values(), *fine.values(), FOUR, POWERS, INTEGERS, "mx", MXFP4, "nvfp4"],
+        [*layer.values(), *fine.values(), FOUR, POWERS, INTEGERS, "mx", MXFP4, "nvfp4",
+         *(spec + room for spec in (layer["e4m3fn"], EIGHT, POWERS) for room in ROOMS.values())],
         topology=list(PARTS),
-    )
+    )  # fmt: skip
 
     def at(spec: str, reduction: str = "two_phase", column: str = RANKS) -> pd.Series:
         rows = found.xs((canonical(spec), reduction), level=("scheme", "topology"))
         return rows[column][list(TRACES)]
 
-    def gain(spec: str) -> str:
-        of = at(spec, "ring") / at(spec)
+    def gain(spec: str, ring: pd.Series | None = None) -> str:
+        of = (at(spec, "ring") if ring is None else ring) / at(spec)
         few = of.drop("digits_w64")
         return f"{span(few)} times ({figure(of['digits_w64'], 2)} with 64 workers)"
+
+    def best_room(spec: str) -> str:
+        of_rooms = [at(spec + room, "ring") for room in ROOMS.values()]
+        return gain(spec, pd.concat(of_rooms, axis=1).min(axis=1))
 
     def of_sums(spec: str) -> str:
         return span(at(spec, "ring") / at(spec, "fp32_accumulate"))
@@ -208,7 +231,9 @@ def answer() -> list[str]:
         f"bits of item 2, {gain(POWERS)} with the powers of two of item 3. Sums in fp32 under the "
         f"ring's scale alone make it smaller by {of_sums(layer['e4m3fn'])}, "
         f"{of_sums(EIGHT)} and {of_sums(POWERS)} times: with two exponent bits the room "
-        "matters, not the partial sums.",
+        "matters, not the partial sums. Against the best of rings with that room, with room for √W "
+        "workers and for one, whose sums then saturate, two phases' error is smaller by "
+        f"{best_room(layer['e4m3fn'])}, {best_room(EIGHT)} and {best_room(POWERS)}.",
         f"2. **8 bits**: `{EIGHT}`, a sign, 2 exponent and 5 mantissa bits, no code for infinity "
         "or NaN, and one power of two for 32 elements, the largest that fits (`tight`): an NMSE of "
         f"{span(at(EIGHT))}. At the same bytes MXINT8 has {span(at(INTEGERS) / at(EIGHT))} times "
@@ -231,6 +256,6 @@ def answer() -> list[str]:
 
 
 SECTIONS = {
-    "reductions": reductions, "workers": workers, "blocks": blocks, "units": units,
+    "reductions": reductions, "rooms": rooms, "workers": workers, "blocks": blocks, "units": units,
     "levels": levels, "channels": channels,
 }  # fmt: skip

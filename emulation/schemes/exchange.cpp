@@ -61,6 +61,13 @@ std::span<const double> piece_of(const Row& row, const Place& place, std::size_t
     return piece_of(const_cast<Row&>(row), place, count);
 }
 
+void AddedRows::add(const std::vector<Message>& messages) {
+    for (const Message& m : messages) {
+        are_certain = are_certain && m.certain;
+        have_variances = have_variances && m.variance.size() == m.values.size();
+    }
+}
+
 void exact_sum(const std::vector<Message>& sent, Row& sum) {
     sum = sent.at(0).values;
     for (std::size_t w = 1; w < sent.size(); ++w)

@@ -65,7 +65,10 @@ struct TrainingStep {
     double loss = std::numeric_limits<double>::quiet_NaN(),
            learning_rate = std::numeric_limits<double>::quiet_NaN();
     std::span<const float> weights, full_batch;  // empty if not recorded
-    bool packs = false;       // true: messages have their payload, not only its length
+    bool packs = false;  // true: messages have their payload, not only its length
+    // False: of a message, only the decoded values and the codes are needed; encode() may leave out
+    // its moments and what it says about the grid.
+    bool describes = true;
     bool correlated = false;  // true: words of messages that are added are stratified (philox.h)
     // The length of the tensor's rows, if only a part of the tensor is sent; 0: `shape` gives the
     // length.
@@ -245,6 +248,18 @@ struct SentPieces {
     SumMoments* moments = nullptr;  // filled in by a stochastic reduction that can compute them
 
     std::size_t workers() const { return messages.size(); }
+};
+
+// The input of WholeSum::encode(): what is known of all messages, whose sum is encoded.
+struct AddedRows {
+    const TrainingStep& step;
+    State& state;
+    std::size_t workers;
+    bool are_certain = true,        // no message depends on random words
+        have_variances = true;      // the variance of every message is known
+    SumMoments* moments = nullptr;  // as in SentPieces
+
+    void add(const std::vector<Message>& messages);
 };
 
 // Sums of decoded values in rank order: exact_sum adds in fp64; gathered_sum narrows each value to

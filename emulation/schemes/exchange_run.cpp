@@ -16,7 +16,8 @@ namespace {
 
 const Topology own_reduction{Topology::Kind::gather, 0, false};
 
-std::size_t length_of_piece(std::size_t elements, std::size_t run, bool at_once) {
+std::size_t length_of_piece(std::size_t elements, const SchemeParts& parts, bool at_once) {
+    const std::size_t run = parts.encoding.whole_sum ? parts.encoding.whole_sum->run : parts.run;
     if (elements == 0) return 1;
     if (at_once || run >= elements) return elements;
     return std::min(elements, std::lcm(sum_block, run));
@@ -29,7 +30,7 @@ ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, Sta
                          std::span<const Topology> topologies, bool at_once)
     : parts_(parts), step_(step), state_(state), gradients_(gradients),
       topologies_(parts.encoding.crosses_topologies() ? topologies : std::span(&own_reduction, 1)),
-      elements_(gradients[0].size()), piece_(length_of_piece(elements_, parts.run, at_once)),
+      elements_(gradients[0].size()), piece_(length_of_piece(elements_, parts, at_once)),
       takes_(is_one() || (!parts.choice.selects() && !parts.choice.measure)) {
     const std::size_t workers = gradients.size();
     e_.intended.resize(workers);
@@ -39,12 +40,7 @@ ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, Sta
     begin_memory();
     if (is_one()) read_piece(0);
     else if (!takes_) take_all();
-    if (parts.choice.selects() && !parts.encoding.sees_special)
-        step_.nonfinite = is_one() ? special_.size() : agreed_statistics(gradients).nonfinite;
-    if (is_one()) {
-        step_.nonfinite_of.assign(workers, 0);
-        for (const SpecialValue& s : special_) ++step_.nonfinite_of[s.worker];
-    }
+    count_special();
     const std::vector<RowReader> rows = readers();
     std::optional<SumsAhead> ahead;
     if (parts.choice.looks_ahead) ahead.emplace(look_ahead());
@@ -54,6 +50,41 @@ ExchangeRun::ExchangeRun(const SchemeParts& parts, const TrainingStep& step, Sta
     e_.skipped = theta_.skipped;
     e_.scale_exponent = theta_.scale_exponent;
     if (names_scales() && theta_.scale) e_.scales = {*theta_.scale};
+    if (adds_ahead()) add_ahead();
+}
+
+void ExchangeRun::count_special() {
+    const bool counts = parts_.choice.selects() && !parts_.encoding.sees_special;
+    if (!is_one() && !counts) return;
+    std::vector<std::uint64_t>& of = step_.nonfinite_of;
+    of.assign(gradients_.size(), 0);
+    if (is_one()) {
+        for (const SpecialValue& s : special_) ++of[s.worker];
+    } else {
+        for (std::size_t w = 0; w < of.size(); ++w)
+            of[w] = agreed_statistics(gradients_.subspan(w, 1)).nonfinite;
+    }
+    if (counts) step_.nonfinite = std::accumulate(of.begin(), of.end(), std::uint64_t{0});
+}
+
+void ExchangeRun::add_ahead() {
+    const WholeSum& whole = *parts_.encoding.whole_sum;
+    const Parameters& theta = drawn(step_.key);
+    AddedRows added{step_, state_, gradients_.size()};
+    added.moments = &whole_moments_;
+    whole_sum_.resize(elements_);
+    const bool describes = std::exchange(step_.describes, whole.needs_variances);
+    for (std::size_t first = 0; first < elements_; first += piece_) {
+        read_piece(first);
+        place_special();
+        encode(theta);
+        Row& sum = e_.reduced[0];
+        whole.add({step_, state_, theta, place(), e_.sent, own_reduction}, sum);
+        std::ranges::copy(sum, whole_sum_.begin() + static_cast<std::ptrdiff_t>(first));
+        added.add(e_.sent);
+    }
+    step_.describes = describes;
+    whole.encode(added, whole_sum_);
 }
 
 void ExchangeRun::check(const Row& row, std::size_t length, const char* part) const {
@@ -163,17 +194,7 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
     step_.key = key;
     const Parameters& theta = drawn(key);
     place_special();
-    for (std::size_t w = 0; w < e_.sent.size(); ++w) {
-        Message& m = e_.sent[w];
-        parts_.encoding.make({step_, theta, own_[w], place(), encoded(w), w}, m);
-        check(m.values, encoded(0).size(), "encode");
-        if (!parts_.encoding.decode_sum) continue;
-        Row& sum = e_.reduced[0];
-        if (w == 0) sum.assign(m.codes.size(), 0.0);
-        check(m.codes, sum.size(), "encode's codes");
-        simd::run<AddRow>(m.codes.data(), sum.size(), sum.data());
-        m.codes = Row();
-    }
+    encode(theta);
     if (names_scales() && !theta_.scales.empty()) {
         e_.scales.resize(e_.intended[0].size());
         for (std::size_t i = 0; i < e_.scales.size(); ++i)
@@ -185,6 +206,20 @@ Exchange& ExchangeRun::send(const PhiloxKey& key, bool keeps) {
     if (keeps && parts_.memory.update) parts_.memory.update(step_, state_, place(), e_);
     if (!parts_.encodes_special()) restore(special_, e_);
     return e_;
+}
+
+void ExchangeRun::encode(const Parameters& theta) {
+    for (std::size_t w = 0; w < e_.sent.size(); ++w) {
+        Message& m = e_.sent[w];
+        parts_.encoding.make({step_, theta, own_[w], place(), encoded(w), w}, m);
+        check(m.values, encoded(0).size(), "encode");
+        if (!parts_.encoding.decode_sum) continue;
+        Row& sum = e_.reduced[0];
+        if (w == 0) sum.assign(m.codes.size(), 0.0);
+        check(m.codes, sum.size(), "encode's codes");
+        simd::run<AddRow>(m.codes.data(), sum.size(), sum.data());
+        m.codes = Row();
+    }
 }
 
 // Rewrites the scheme's inputs at elements that are not finite, because restore() may have
@@ -201,6 +236,18 @@ void ExchangeRun::place_special() {
 void ExchangeRun::reduce(const Parameters& theta) {
     if (parts_.encoding.decode_sum) {
         parts_.encoding.decode_sum(step_, theta, e_.reduced[0]);
+        return;
+    }
+    if (adds_ahead()) {
+        const auto piece = [&](const Row& whole, Row& part) {
+            const std::size_t n = encoded(0).size();
+            part.resize(n);
+            std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(first_), n, part.begin());
+        };
+        piece(whole_sum_, e_.reduced[0]);
+        if (whole_moments_.expected.empty()) return;
+        piece(whole_moments_.expected, e_.moments.expected);
+        piece(whole_moments_.variance, e_.moments.variance);
         return;
     }
     SumMoments* const moments = parts_.basis.inverse ? nullptr : &e_.moments;

@@ -1,8 +1,9 @@
 // Runs one exchange of a scheme piece by piece, so that each piece stays in cache. A first pass
 // over the gradients computes the statistics of complete rows. If a row has several pieces, no
-// buffer is as long as the tensor, except the scheme's own memory. The complete row is the only
-// piece if the scheme's parts need complete rows (scheme.h) or if the tensor is no longer than a
-// piece.
+// buffer is as long as the tensor, except the scheme's own memory and a sum that is encoded as a
+// whole (WholeSum), for which a pass before the others encodes and adds all messages. The complete
+// row is the only piece if the scheme's parts need complete rows (scheme.h) or if the tensor is no
+// longer than a piece.
 //
 //      ExchangeRun x(parts, step, state, gradients, topologies);   computes statistics of rows
 //                                                                  and chooses the parameters
@@ -42,7 +43,8 @@ public:
     // Reads the values that the workers want to send; called for each piece once, in order.
     void read(std::size_t first);
     // The messages and sums of the current piece, drawn with this key; valid until the next call.
-    // If `keeps`, the state is updated for the next step.
+    // If `keeps`, the state is updated for the next step. With a sum that is encoded as a whole,
+    // and several pieces, the key is that of the step.
     Exchange& send(const PhiloxKey& key, bool keeps);
     // The exchange of the current piece, as far as read() and send() have filled it in.
     const Exchange& at_hand() const { return e_; }
@@ -66,6 +68,11 @@ private:
     void read_piece(std::size_t first);
     const Parameters& drawn(const PhiloxKey& key);
     std::vector<RowReader> readers();
+    void count_special();
+    // Makes whole_sum_ and its moments.
+    void add_ahead();
+    bool adds_ahead() const { return !is_one() && parts_.encoding.whole_sum; }
+    void encode(const Parameters& theta);
     void reduce(const Parameters& theta);
     void turn_back();
     void check(const Row& row, std::size_t length, const char* part) const;
@@ -80,9 +87,11 @@ private:
     Parameters theta_;
     // The parameters after draw(), one entry per key.
     std::vector<std::pair<PhiloxKey, Parameters>> drawn_;
-    Rows own_;     // the results of measure(), one row per worker
-    Row buffer_;   // the elements of the last call of a reader
-    Rows turned_;  // the rows after forward() and adjust(); empty if the scheme has neither
+    Rows own_;       // the results of measure(), one row per worker
+    Row buffer_;     // the elements of the last call of a reader
+    Rows turned_;    // the rows after forward() and adjust(); empty if the scheme has neither
+    Row whole_sum_;  // the encoded sum of all pieces, if adds_ahead()
+    SumMoments whole_moments_;
     Exchange e_;
     std::vector<SpecialValue> special_;  // elements of the current piece that are not finite
 };

@@ -101,12 +101,24 @@ struct SchemeBasis {
     bool transforms() const { return forward || adjust; }
 };
 
+// A reduction that encodes the sum of complete messages, which may be added piece by piece.
+struct WholeSum {
+    std::size_t run;       // SchemeParts::run of the messages; the sum is encoded as a whole
+    bool needs_variances;  // encode() needs to know whether the messages' variances are known
+    // Adds the messages of a piece.
+    std::function<void(const SentPieces&, Row& sum)> add;
+    // Encodes the complete sum, in place.
+    std::function<void(const AddedRows&, Row& sum)> encode;
+};
+
 struct SchemeEncoding {
     // Fills in the message, which may still have the contents of another piece.
     std::function<void(const RowPiece&, Message&)> encode = {};
     // Adds the messages. If reduce() is empty and there is no float encoder, gathered_sum() adds
     // them.
     std::function<void(const SentPieces&, Row& sum)> reduce = {};
+    // The two parts of reduce(), if the scheme has neither memory nor a bucket.
+    std::optional<WholeSum> whole_sum = {};
     // Replaces reduce() if codes can be added: converts the sum of the codes, which were added in
     // rank order, to decoded values, in place. The codes are then removed from the messages.
     std::function<void(const TrainingStep&, const Parameters&, Row& sum)> decode_sum = {};

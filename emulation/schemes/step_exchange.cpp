@@ -334,6 +334,7 @@ bool StepExchange::run(const Task& task, const StepGradients& step) const {
         return task.decision.skipped;
     }
     TrainingStep one = training_step(task.tensor, step.number);
+    one.describes = false;
     one.index = step.index;
     one.bucket = task.bucket.get();
     one.loss = step.loss.value_or(one.loss);
@@ -344,8 +345,10 @@ bool StepExchange::run(const Task& task, const StepGradients& step) const {
         run_in_phases(*phases, one, step.gradients[task.tensor], divisor(), out);
         return false;
     }
+    // A sum that is encoded as a whole needs no messages a second time.
+    const bool at_once = task.scheme->parts.encoding.whole_sum.has_value();
     ExchangeRun run(task.scheme->parts, one, *task.state, step.gradients[task.tensor],
-                    std::span(&topology_, 1));
+                    std::span(&topology_, 1), at_once);
     std::size_t first = 0;
     do {
         run.read(first);

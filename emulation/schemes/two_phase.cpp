@@ -66,11 +66,11 @@ void add_up(const TwoPhase& phases, const std::optional<RowCast>& accumulator, c
     if (!accumulator) return gathered_sum(s.messages, sum);
     std::vector<const double*> rows;
     for (const Message& m : s.messages) rows.push_back(m.values.data());
-    sum.resize(s.place.size);
+    sum.resize(s.messages.at(0).values.size());
     if (sum.empty()) return;
     thread_local ReduceScratch<double> scratch;
-    detail::reduce(parse_topology("sequential"), rows, 0, sum.size(), sum.size(), *accumulator,
-                   s.step.key, sum, scratch);
+    detail::reduce(parse_topology("sequential"), rows, s.place.first, sum.size(), s.place.size,
+                   *accumulator, s.step.key, sum, scratch);
 }
 
 // Encodes the sums of the shards in phase 2, and appends the moments of the encoded sums.
@@ -100,6 +100,7 @@ void Phase2Encoder::encode(State& state, std::size_t owner, std::span<double> su
         seen = finite;
     }
     if (!parts.encoding.sees_special) step.nonfinite = special;
+    step.describes = step.describes && moments != nullptr;
     const Chosen chosen = choose_alone(parts, step, state, RowReader::of(seen));
     const bool encodes = parts.encoding.sees_special || parts.encodes_special();
     const std::span<const double> x = encodes ? std::span<const double>(sum) : seen;
@@ -123,16 +124,6 @@ void Phase2Encoder::add_moments(std::span<const double> sum) {
         moments->expected.push_back(random ? sum[i] + m.bias[i] : m.values[i]);
         moments->variance.push_back(random ? m.variance[i] : 0.0);
     }
-}
-
-// True if the variance of every message is known.
-bool have_moments(const std::vector<Message>& messages) {
-    return std::ranges::all_of(
-        messages, [](const Message& m) { return m.variance.size() == m.values.size(); });
-}
-// True if these messages do not depend on random words.
-bool are_certain(const SchemeParts& phase1, const std::vector<Message>& messages) {
-    return !phase1.draws() || std::ranges::all_of(messages, &Message::certain);
 }
 
 // The transport of two phases, in which each message carries its scale.
@@ -181,8 +172,8 @@ std::function<Parameters(const Selection&)> select_alone(
 
 void keep_own_shard(const RowPiece& p, std::size_t workers, Message& m) {
     const Bucket* const bucket = p.step.bucket;
-    const std::size_t first = bucket != nullptr ? bucket->first : 0,
-                      size = bucket != nullptr ? bucket->size() : p.x.size();
+    const std::size_t first = bucket != nullptr ? bucket->first : p.place.first,
+                      size = bucket != nullptr ? bucket->size() : p.place.size;
     const Shard shard = shard_of(p.worker, size, workers);
     for (std::size_t at = std::max(shard.first, first);
          at < std::min(shard.first + shard.count, first + p.x.size()); ++at) {
@@ -318,21 +309,23 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
         };
         reduce_bucket(s, {encode, add, encode_sum}, phase2->parts.block, sum);
     };
-    parts.encoding.reduce = [phases, accumulator, phase1, phase2, adds_variances,
-                             in_bucket](const SentPieces& s, Row& sum) {
-        if (s.moments != nullptr) *s.moments = {};
-        if (s.step.bucket != nullptr && phases.has_phase2) return in_bucket(s, sum);
+    const auto add = [phases, accumulator](const SentPieces& s, Row& sum) {
         add_up(phases, accumulator, s, sum);
+    };
+    const auto encode_sum = [phases, phase1, phase2, adds_variances](const AddedRows& added,
+                                                                     Row& sum) {
+        if (added.moments != nullptr) *added.moments = {};
         if (!phases.has_phase2) return;
-        const bool certain = are_certain(phase1->parts, s.messages),
-                   known = certain || (adds_variances && have_moments(s.messages));
-        const bool has_moments = s.moments != nullptr && phase2->parts.draws() && known;
-        const std::size_t workers = s.workers();
-        PhaseStates& states = s.state.of<PhaseStates>();
+        const bool certain = !phase1->parts.draws() || added.are_certain,
+                   known = certain || (adds_variances && added.have_variances);
+        const bool has_moments = added.moments != nullptr && phase2->parts.draws() && known;
+        const std::size_t workers = added.workers;
+        PhaseStates& states = added.state.of<PhaseStates>();
         states.second.resize(workers);
         Phase2Encoder encoder{
-            phase2->parts, alone(s.step), {}, {}, has_moments ? s.moments : nullptr, !certain};
-        encoder.step.row = row_length(s.step, sum.size());
+            phase2->parts, alone(added.step), {}, {}, has_moments ? added.moments : nullptr,
+            !certain};
+        encoder.step.row = row_length(added.step, sum.size());
         for (std::size_t w = 0; w < workers; ++w) {
             const Shard shard = shard_of(w, sum.size(), workers);
             if (shard.count == 0) continue;
@@ -341,6 +334,22 @@ SchemeParts in_two_phases(const Scheme& scheme, const Topology& topology,
                            std::span(sum).subspan(shard.first, shard.count));
         }
     };
+    parts.encoding.reduce = [phases, in_bucket, add, encode_sum](const SentPieces& s, Row& sum) {
+        if (s.step.bucket != nullptr && phases.has_phase2) {
+            if (s.moments != nullptr) *s.moments = {};
+            return in_bucket(s, sum);
+        }
+        add(s, sum);
+        AddedRows added{s.step, s.state, s.workers()};
+        added.add(s.messages);
+        added.moments = s.moments;
+        encode_sum(added, sum);
+    };
+    const bool in_pieces = parts.bucket == 0 && phase1->parts.run != whole_row &&
+                           phase1->parts.only_encodes() && phase2->parts.only_encodes();
+    if (in_pieces)
+        parts.encoding.whole_sum =
+            WholeSum{phase1->parts.run, adds_variances && phase2->parts.draws(), add, encode_sum};
     return parts;
 }
 

@@ -34,6 +34,8 @@ _BLOCKS = {
     name: finest_block(as_format(name).storage_bits)
     for name in ("e4m3fn", "e3m4", "e2m5finite", "e2m1fn", "e3m0noinf")
 }
+#: A ring's scale with less room for the sum than for all workers': sums that need more saturate.
+_LESS_ROOM = ",headroom=sqrt_workers,overflow=saturate"
 #: The candidates of a trace by default.
 DEFAULT = ("main", "blocks")
 #: Names of lists of candidates, besides `main` and `all`.
@@ -43,7 +45,7 @@ WORDS = {
     # Every split of 8 bits between exponent and fraction.
     "8-bit": tuple(_scaled(("e5m2", "e4m3fn", "e3m4", "e2m5finite"))),
     # Scales for fewer elements than a layer: hardware's block formats, a row, 32 elements of 8
-    # bits, 16 of 4, and the same formats with a layer's scale.
+    # bits, 16 of 4, and the same formats with a layer's scale. Few exponent bits gain by less room.
     "blocks": (
         "mx",
         "mx:block_format=mxfp4",
@@ -53,6 +55,12 @@ WORDS = {
             f"aps:{f},rule=tight{unit}"
             for f, block in _BLOCKS.items()
             for unit in ("", ",unit=row", f",unit={block}")
+        ),
+        *(
+            f"aps:{f},rule=tight{unit}{_LESS_ROOM}"
+            for f, block in _BLOCKS.items()
+            if as_format(f).exponent_bits <= 3
+            for unit in ("", f",unit={block}")
         ),
     ),
     # APS at every width from 4 bits to 16.

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 #: Alternatives that are named, those with the least error first.
 _NAMED = 3
+#: Aspects in the order in which they are told, and what they are called.
+_TOLD = {"format": "grid", "scale": "scale", "headroom": "room"}
+#: The room that a scale leaves for the sum.
+_ROOMS = {"workers": "for the sum of all workers", "sqrt_workers": "for √W workers",
+          "one": "for one worker"}  # fmt: skip
 
 
 def reduction_rows(plans: dict[str, Plan], chosen: str) -> list[dict[str, Any]]:
@@ -57,6 +62,8 @@ def reduction_rows(plans: dict[str, Plan], chosen: str) -> list[dict[str, Any]]:
 def choices(plan: Plan) -> list[str]:
     """A sentence each for the reduction, the grid and the scale, in this order of importance.
 
+    The last is the room that a scale leaves for the sum, if another room has another error.
+
     Factors are those of the errors of the plan's scheme with most elements, used alone, and of
     candidates that differ from it in one thing; on the held-out steps if there are any.
     """
@@ -66,14 +73,22 @@ def choices(plan: Plan) -> list[str]:
     alone = "" if len(set(plan._options.tolist())) == 1 else f", of {table.candidates[main]} alone"
     about = described(as_scheme(table.candidates[main]))
     sentences = _reductions(plan, own)
-    for aspect, called in (("format", "grid"), ("scale", "scale")):
+    for aspect, called in _TOLD.items():
         others = _others(plan, main, aspect)
-        value = "the scheme's own" if about[aspect].startswith("of ") else about[aspect]
+        if aspect == "headroom" and not others:
+            continue
+        value = (
+            "the scheme's own" if about[aspect].startswith("of ") else _value(aspect, about[aspect])
+        )
         sentences.append(
             f"{called}: {value}"
             + (f"; {', '.join(others)}{alone}" if others else "; no candidate differs only in this")
         )
     return sentences
+
+
+def _value(aspect: str, value: str) -> str:
+    return _ROOMS.get(value, value) if aspect == "headroom" else value
 
 
 def _figures(table: Table, options: np.ndarray) -> dict[str, float]:
@@ -134,13 +149,17 @@ def _others(plan: Plan, main: int, aspect: str) -> list[str]:
     alternatives = []
     for k, spec in enumerate(table.candidates):
         apart = differences(spec, table.candidates[main])
-        if [name for name, _, _ in apart] != [aspect]:
+        # With all room no sum overflows, so that what overflow becomes is no other difference.
+        differ = [name for name, _, _ in apart if aspect != "headroom" or name != "overflow"]
+        if differ != [aspect]:
             continue
         other = _figures(table, np.full(units, k))
+        if aspect == "headroom" and other[error] == own[error]:
+            continue
         cheaper = other["volume"] - own["volume"]
         if math.isnan(other[error]) or (aspect == "format" and abs(cheaper) > SIDE):
             continue
         volume = _at(other["volume"], own["volume"])
-        text = f"{apart[0][1]} {_times(other[error], own[error])}{volume}"
+        text = f"{_value(aspect, apart[0][1])} {_times(other[error], own[error])}{volume}"
         alternatives.append((other[error], text))
     return [text for _, text in sorted(alternatives, key=lambda pair: pair[0])[:_NAMED]]

@@ -113,14 +113,15 @@ void state_use(Message& m, const BlockRow& row, std::span<const double> x, const
 }  // namespace
 
 void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& part,
-                  const BlockGrid& grid, bool packs) {
+                  const BlockGrid& grid, const TrainingStep& step) {
     const BlockFormat& format = grid.format;
-    const bool draws = is_stochastic(grid.projection.rounding);
-    m.prepare(x.size(), false, draws);
+    const bool draws = is_stochastic(grid.projection.rounding),
+               has_moments = draws && step.describes;
+    m.prepare(x.size(), false, has_moments);
     std::ranges::copy(row.values, m.values.begin());
-    state_use(m, row, x, part, grid);
+    if (step.describes) state_use(m, row, x, part, grid);
     m.certain = !draws;
-    if (draws) {
+    if (has_moments) {
         state_moments(m, row, x, format, grid.projection);
         for (std::size_t i = 0; i < x.size(); ++i)  // elements that are not finite have no error
             if (!std::isfinite(x[i]) || !std::isfinite(row.values[i]))
@@ -130,7 +131,7 @@ void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, co
     const ScaleBits side = scale_bits_of(format, part.scales, part.tensor_scale);
     m.side_bits = side.all;
     m.tensor_bits = side.of_tensor;
-    if (!packs) return;
+    if (!step.packs) return;
     BitWriter bits;
     for (const std::uint8_t code : std::span(row.codes).subspan(part.first, part.count))
         bits.put(code, format.element.storage_bits());

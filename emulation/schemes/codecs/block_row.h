@@ -77,10 +77,10 @@ struct OwnPart {
     bool tensor_scale = true;  // true: the message also has the tensor scale, if the format has one
 };
 
-// Writes the row into a message: values and moments of all elements, but statistics and payload of
-// `part` only. With stochastic rounding, bias and variance are computed exactly from each element's
-// two neighbours.
+// Writes the row into a message of this step: values and moments of all elements, but statistics
+// and payload of `part` only. With stochastic rounding, bias and variance are computed exactly from
+// each element's two neighbours.
 void state_blocks(Message& m, const BlockRow& row, std::span<const double> x, const OwnPart& part,
-                  const BlockGrid& grid, bool packs);
+                  const BlockGrid& grid, const TrainingStep& step);
 
 }  // namespace apscope::detail

@@ -66,9 +66,11 @@ void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t 
     const std::size_t n = x.size();
     const RowCast rows(grid.format, grid.projection);
     const double divisor = grid.division.of(p.step.workers).before;
-    const bool drawn = is_stochastic(grid.projection.rounding), divides = divisor != 1.0;
+    const bool drawn = is_stochastic(grid.projection.rounding), divides = divisor != 1.0,
+               describes = p.step.describes;
     // The moments of two successive draws are unknown.
-    m.prepare(n, true, drawn && !divides);
+    const bool has_moments = drawn && !divides && describes;
+    m.prepare(n, true, has_moments);
     m.certain = !drawn;
     GridUse use;
     const GridLimits limits = limits_of(grid.format, rows.cast(), divisor);
@@ -85,7 +87,7 @@ void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t 
         const double *part = x.data() + begin, *under = scale;
         double *codes = m.codes.data() + begin, *values = m.values.data() + begin;
         simd::run<ScaleRow>(part, under, count, codes);
-        if (drawn && !divides)
+        if (has_moments)
             state_moments({codes, count}, scale, rows.cast(), m.bias.data() + begin,
                           m.variance.data() + begin);
         rows.round(codes, 1.0, codes, count, stream, first + begin);
@@ -97,11 +99,12 @@ void encode_runs(const RowPiece& p, std::span<const double> scales, std::size_t 
                          first + begin);
         }
         simd::run<Unscale>(static_cast<const double*>(codes), divisor, under, count, values);
+        if (!describes) continue;
         add_row(use, x.subspan(begin, count), rounded, values, scale, limits, m.saturated, begin,
                 n);
     }
-    m.grid_use = use;
-    if (in_blocks) {
+    if (describes) m.grid_use = use;
+    if (describes && in_blocks) {
         BlockUse blocks;
         for (std::size_t begin = 0, end = 0; begin < n; begin = end) {
             end = begin + std::min(run - (shifted + begin) % run, n - begin);

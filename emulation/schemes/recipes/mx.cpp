@@ -79,7 +79,7 @@ SchemeDefinition mx_definition() {
                     by_rows ? BlockLines{block, line}.scales(p.place.size, grid.format)
                             : around.begun;
                 state_blocks(m, encode_block_row(x, grid, settings, line), x,
-                             {around.lead, p.x.size(), scales}, grid, p.packs());
+                             {around.lead, p.x.size(), scales}, grid, p.step);
                 crop(m, around.lead, p.x.size());
             };
             const bool in_tensor = !by_rows && bucket == 0;

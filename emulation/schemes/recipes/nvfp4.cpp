@@ -117,10 +117,10 @@ struct Encoder {
     BlockGrid grid;
     FourOverSix metric;
 
-    void operator()(Message& m, std::span<const double> x, const OwnPart& part, bool packs,
-                    BlockSettings settings) const {
+    void operator()(Message& m, std::span<const double> x, const OwnPart& part,
+                    const TrainingStep& step, BlockSettings settings) const {
         const auto rounded = [&] { return encode_block_row(x, grid, settings); };
-        const auto state = [&](const BlockRow& row) { state_blocks(m, row, x, part, grid, packs); };
+        const auto state = [&](const BlockRow& row) { state_blocks(m, row, x, part, grid, step); };
         if (metric == FourOverSix::off) return state(rounded());
         settings.scale_range = 256.0f;
         settings.divides_first = true;
@@ -175,9 +175,9 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
         // The message also has the zeros that pad the last group.
         const std::size_t end = turns && around.ends ? turned.size() : around.lead + p.x.size();
         encoder(m, turns ? turned : x,
-                {around.lead, end - around.lead, around.begun, around.starts}, p.packs(), settings);
+                {around.lead, end - around.lead, around.begun, around.starts}, p.step, settings);
         if (turns) turn_back(m.values, x.size());
-        if (turns && !m.certain) {
+        if (turns && !m.variance.empty()) {
             turn_back(m.bias, x.size());
             turn_back_variance(m.variance, x.size());
         }

@@ -234,16 +234,22 @@ TEST_F(CudaReplay, BlockFormatsInTwoPhases) {
         "nvfp4:rht=false,tensor_scale=false,rounding=ties_to_even",
         "aps:e4m3,unit=16",
         "aps:e2m1fn,unit=2048,rule=tight",
-        "aps:bf16,unit=1,rounding=toward_positive"};
+        "aps:bf16,unit=1,rounding=toward_positive",
+        "nvfp4:rht=false",
+        "mx:block_format=mxfp8_e5m2,block=128,rounding=stochastic",
+        "mx:block_format=bfp:8:16,rounding=stochastic_b,random_bits=7",
+        "aps:e5m2,unit=16,rounding=stochastic,random_bits=9"};
     for (const int workers : {1, 3, 8}) {
         const Trace t = trace(workers, odd_sizes, workers == 3 ? "sum" : "mean", with_specials);
         ReplayOptions options = asked(t, schemes);
         options.topologies.clear();
         for (const char* name : {"two_phase", "reduce_scatter", "two_phase,phase2=(mx:block=16)",
                                  "two_phase,phase2=(nvfp4:rht=false,rounding=ties_to_even)",
-                                 "two_phase,phase2=(aps:e5m2,unit=32,rule=tight)"})
+                                 "two_phase,phase2=(aps:e5m2,unit=32,rule=tight)",
+                                 "two_phase,phase2=(aps:e4m3fn,unit=16,rounding=stochastic)"})
             options.topologies.push_back(parse_topology(name));
-        const std::size_t tasks = schemes.size() * odd_sizes.size() * 6;
+        // The last topology runs on the device only if messages draw, too.
+        const std::size_t tasks = (schemes.size() * 5 + 4) * odd_sizes.size();
         for (const Late late : {Late::copies, Late::work})
             for (const std::uint64_t memory : {std::uint64_t{1}, plenty})
                 expect_same_rows(t, options, memory, tasks, late);
@@ -295,6 +301,40 @@ TEST_F(CudaReplay, DrawsAreSampledAlike) {
               5);
     expect_same_rows(t, options, plenty);
     expect_same_rows(t, options, 1);
+}
+
+TEST_F(CudaReplay, DrawsInBlocksAreSampledAlike) {
+    const std::vector<const char*> schemes{
+        "nvfp4:rht=false",
+        "mx:block_format=mxfp8_e5m2,block=128,rounding=stochastic",
+        "mx:block_format=mxint8,rounding=stochastic_b,random_bits=7",
+        "nvfp4:rht=false,rounding=ties_to_even",
+        "aps:e5m2,unit=4096,rounding=stochastic,headroom=one,overflow=saturate",
+        "aps:e4m3fn,unit=16,rounding=stochastic,hop_rounding=ties_to_even,overflow=saturate",
+        "aps:e3m4,unit=32,hop_rounding=stochastic,overflow=saturate"};
+    for (float (*const values)(int, std::size_t, std::size_t) : {with_specials, many_binades}) {
+        const Trace t = trace(3, {2 * 4096 + 77, 5}, "mean", values);
+        ReplayOptions options = asked(t, schemes, 4);
+        std::erase_if(options.topologies, [](const Topology& t) { return !t.is_order(); });
+        for (const std::uint64_t memory : {std::uint64_t{1}, plenty})
+            expect_same_rows(t, options, memory, 2 * schemes.size());
+    }
+}
+
+// Whether K draws estimate the moments of messages that can overflow is known after the rounding.
+TEST_F(CudaReplay, DrawsOfBlocksThatOverflowRunHere) {
+    const Trace t = trace(2, {5000}, "mean", many_binades);
+    const std::vector<const char*> schemes{
+        "aps:e5m2,unit=16,rounding=stochastic,headroom=one,overflow=infinity"};
+    CountedRows device(plenty);
+    for (const int draws : {1, 3}) {
+        ReplayOptions options = asked(t, schemes, draws);
+        std::erase_if(options.topologies, [](const Topology& t) { return !t.is_order(); });
+        expect_same_rows(t, options, plenty, 0);
+        options.device = &device;
+        replay(t, options);
+        EXPECT_EQ(device.tasks(), 1u) << draws;
+    }
 }
 
 TEST_F(CudaReplay, OneWorkerManyWorkersAndMoreWorkersThanElements) {

@@ -1,15 +1,18 @@
 // Schemes that run piece by piece give the same rows and memory, bit for bit, as with the whole
 // tensor as one piece: lengths near a block's, workers 1 to 5, special values, several topologies,
-// several steps, one draw and three.
+// several steps, one draw and three. So do reductions that encode the sum of complete rows.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analysis/replay/tensor_rows.h"
 #include "emulation/schemes/definition.h"
 #include "emulation/schemes/lists.h"
+#include "emulation/schemes/two_phase.h"
 #include "tests/support/gradients.h"
 #include "tests/support/result_numbers.h"
 
@@ -28,6 +31,7 @@ struct Case {
 void expect_same(const SchemeParts& blocks, const Case& c, const std::string& name) {
     SchemeParts whole = blocks;
     whole.run = whole_row;
+    whole.encoding.whole_sum.reset();
     std::vector<Topology> topologies;
     for (const char* t : {"ring", "tree", "hierarchical:2+kahan"})
         if (topologies.empty() || !blocks.choice.looks_ahead)
@@ -150,24 +154,87 @@ std::vector<std::string> tested() {
 
 class BlockRows : public testing::TestWithParam<std::string> {};
 
-TEST_P(BlockRows, AreThoseOfWholeTensors) {
-    const SchemeParts scheme = parse_scheme(GetParam()).parts;
-    ASSERT_NE(scheme.run, whole_row);
+void expect_same_at_lengths(const SchemeParts& scheme, const std::string& name) {
     const std::size_t lengths[] = {0, 1, 4095, 4096, 4097, 10000};
     for (std::size_t k = 0; k < std::size(lengths); ++k) {
         for (const bool special : {false, true}) {
             const int workers = static_cast<int>((k + (special ? 2 : 0)) % 5) + 1;
             expect_same(scheme, {lengths[k], workers, special ? 1 : 3, special, k % 2 == 0},
-                        GetParam() + " of " + std::to_string(lengths[k]) + ", " +
+                        name + " of " + std::to_string(lengths[k]) + ", " +
                             std::to_string(workers) + " workers");
         }
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Schemes, BlockRows, testing::ValuesIn(tested()), [](const auto& info) {
-    std::string name;
-    for (const char c : info.param) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+std::string letters(std::string name) {
+    for (char& c : name)
+        if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
     return name;
-});
+}
+
+TEST_P(BlockRows, AreThoseOfWholeTensors) {
+    const SchemeParts scheme = parse_scheme(GetParam()).parts;
+    ASSERT_NE(scheme.run, whole_row);
+    expect_same_at_lengths(scheme, GetParam());
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, BlockRows, testing::ValuesIn(tested()),
+                         [](const auto& info) { return letters(info.param); });
+
+// Schemes whose messages are encoded piece by piece, and topologies that encode the sum as a whole.
+constexpr const char* phased[] = {
+    "qsgd:bucket=300,code=elias",
+    "nvfp4",
+    "nvfp4:rounding=ties_to_even,rht=false,agree=local",
+    "nvfp4:four_over_six=mse,tensor_scale=true",
+    "mx:block_format=mxfp4,nonfinite=torchao,rounding=stochastic",
+    "mx:block=48,rule=nearest,nonfinite=transformer_engine",
+    "aps:e4m3,unit=100",
+    "aps:e5m2,unit=6000,rounding=stochastic,overflow=infinity",
+    "current_scaling:e4m3,block=100,nonfinite=one,rounding=stochastic",
+    "zipml:bucket=300",
+    "sign:scale=l2",
+    "mx:rounding=stochastic,correlated=true",
+    "stochastic:e4m3",
+};
+constexpr const char* phases[] = {"two_phase", "reduce_scatter", "two_phase,own=exact,sum=bf16",
+                                  "two_phase,sum=exact,phase2=(stochastic:e4m3)",
+                                  "two_phase,phase2=(mx:rounding=stochastic)"};
+
+SchemeParts in_phases(const std::string& spec, const std::string& topology) {
+    const Scheme scheme = parse_scheme(spec);
+    if (scheme.is_policy() || !has_two_phases(scheme.parts)) return {};
+    SchemeParts parts =
+        reduced_by(parse_topology(topology), std::make_shared<const Scheme>(scheme))->parts;
+    parts.encoding.float_phases = nullptr;  // the composition, also of float grids
+    return parts;
+}
+
+using SpecAndTopology = std::pair<std::string, std::string>;
+
+// These in all topologies, and all other schemes of the list `all` in two phases.
+std::vector<SpecAndTopology> tested_phases() {
+    std::vector<SpecAndTopology> found;
+    for (const char* spec : phased)
+        for (const char* topology : phases) found.emplace_back(spec, topology);
+    for (const std::string& spec : all_schemes())
+        if (in_phases(spec, "two_phase").encoding.whole_sum) found.emplace_back(spec, "two_phase");
+    return found;
+}
+
+class BlockPhases : public testing::TestWithParam<SpecAndTopology> {};
+
+TEST_P(BlockPhases, AreThoseOfWholeTensors) {
+    const auto& [spec, topology] = GetParam();
+    const SchemeParts parts = in_phases(spec, topology);
+    ASSERT_TRUE(parts.encoding.whole_sum);
+    expect_same_at_lengths(parts, spec + " " + topology);
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, BlockPhases, testing::ValuesIn(tested_phases()),
+                         [](const auto& info) {
+                             return std::to_string(info.index) + "_" +
+                                    letters(info.param.first + " " + info.param.second);
+                         });
 
 }  // namespace

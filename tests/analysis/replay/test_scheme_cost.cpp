@@ -173,6 +173,25 @@ TEST(SchemeCost, StreamedSchemesTakeSomeBlocks) {
     EXPECT_EQ(cost.state.of(1'000'000, 8), 0u);
 }
 
+// In two phases, the sum of complete rows is stored, and of messages only a piece.
+TEST(SchemeCost, MessagesOfTwoPhasesTakeSomeBlocks) {
+    for (const char* spec : {"mx", "nvfp4", "qsgd", "aps:e4m3fn,unit=32"}) {
+        const auto scheme = reduced_by(parse_topology("two_phase"),
+                                       std::make_shared<const Scheme>(parse_scheme(spec)));
+        constexpr std::size_t n = 20'000 * columns, messages = workers * n * sizeof(double);
+        const auto found =
+            static_cast<double>(std::async(std::launch::async, allocated, scheme->parts,
+                                           std::span<const Topology>(), 1, n, 0)
+                                    .get()
+                                    .most);
+        const auto told =
+            static_cast<double>(cost_of({scheme, 0, spec, {}}, {}, true, 1, n).most.of(n, workers));
+        EXPECT_LT(found, messages) << spec;
+        EXPECT_LE(found, 1.1 * told + 100'000) << spec;
+        EXPECT_GE(2.5 * found + 100'000, told) << spec;
+    }
+}
+
 TEST(SchemeCost, PartsOfACallersOwnAreNotRun) {
     Scheme scheme = parse_scheme("top_k");
     scheme.parts.defined_as = "own";

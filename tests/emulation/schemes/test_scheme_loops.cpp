@@ -171,7 +171,7 @@ TEST_P(SchemeLoops, MomentsOfBlocks) {
                                                           {{{1, 2}, 0, 1u << 28, random_bits}, {}});
                     Message m;
                     state_blocks(m, row, x, {0, x.size(), row.scales.size()}, {format, projection},
-                                 false);
+                                 {});
                     Row bias, variance;
                     plain_moments(row, x, format, projection, bias, variance);
                     expect_bits(m.bias, bias, std::string(name) + ", bias");

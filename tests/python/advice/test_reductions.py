@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope._advice.candidates import candidates_of
 from apscope._results.volume import SIDE
+from apscope._schemes.scheme import as_scheme
 from apscope.cli import main
 
 CANDIDATES = (
@@ -113,6 +115,27 @@ def test_reduction_grid_and_scale_are_named_in_this_order_with_their_factors(res
     places = [next(i for i, x in enumerate(lines) if x.startswith(s)) for s in
               ("reduction: ", "grid: ", "scale: ", "asked for: ")]  # fmt: skip
     assert places == [1, 2, 3, 4]
+
+
+def test_a_ring_may_leave_less_room_and_what_that_is_worth_is_named(digits):
+    room = ",headroom=sqrt_workers,overflow=saturate"
+    candidates = [as_scheme(f"aps:e2m1fn,rule=tight,unit=16{key}").spec for key in ("", room)]
+    assert set(candidates) <= {scheme.spec for scheme in candidates_of("blocks")}
+    results = apscope.replay(digits, candidates, topology=["ring", "two_phase"])
+    options = {"max_volume": 0.2, "holdout": False}
+    ring = apscope.recommend(results, topology="ring", **options)
+    table = results.summary().set_index(["scheme", "topology"])["step_nmse"]
+    times = table[candidates[0], "ring"] / table[candidates[1], "ring"]
+    assert ring.spec == candidates[1] and times > 2
+    assert ring.choices()[-1] == (
+        f"room: for √W workers; for the sum of all workers {times:.3g} times the error"
+    )
+    # Two phases need no room: the schemes are equal there.
+    plan = apscope.recommend(results, **options)
+    assert plan.about["topology"] == "two_phase" and plan.spec == candidates[0]
+    assert [text.partition(":")[0] for text in plan.choices()] == ["reduction", "grid", "scale"]
+    best = table[candidates[1], "ring"] / table[candidates[0], "two_phase"]
+    assert f"the best there, {candidates[1]}, {best:.3g} times the error" in plan.choices()[0]
 
 
 def test_the_scale_of_a_block_format_is_its_block(digits):
