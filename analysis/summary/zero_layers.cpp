@@ -21,17 +21,31 @@ constexpr double rounding_noise = 0x1p-32;
 
 }  // namespace
 
-std::vector<std::uint8_t> numerically_zero(std::span<const LayerSums> layers) {
-    LayerSums all;
-    for (const LayerSums& layer : layers) {
-        all.noise += or_zero(layer.noise);
-        all.elements += layer.elements;
+std::vector<std::uint8_t> numerically_zero(std::span<const LayerAtStep> places) {
+    struct Sums {
+        double reference = 0.0, noise = 0.0, elements = 0.0;
+        bool loud = false;  // at some step the noise is above that of rounding errors
+    };
+    const auto grown = [](std::vector<Sums>& sums, std::size_t i) -> Sums& {
+        if (sums.size() <= i) sums.resize(i + 1);
+        return sums[i];
+    };
+    std::vector<Sums> layers, steps;
+    for (const LayerAtStep& place : places) {
+        for (Sums* s : {&grown(layers, place.layer), &grown(steps, place.step)}) {
+            s->reference += place.reference;
+            s->noise += or_zero(place.noise);
+            s->elements += place.elements;
+        }
+    }
+    for (const LayerAtStep& place : places) {
+        const Sums& step = steps[place.step];
+        if (place.noise * step.elements > rounding_noise * step.noise * place.elements)
+            layers[place.layer].loud = true;
     }
     std::vector<std::uint8_t> result;
-    for (const LayerSums& l : layers) {
-        result.push_back(l.noise > 0.0 && l.reference <= no_signal * l.noise &&
-                         l.noise * all.elements <= rounding_noise * all.noise * l.elements);
-    }
+    for (const Sums& l : layers)
+        result.push_back(l.noise > 0.0 && l.reference <= no_signal * l.noise && !l.loud);
     return result;
 }
 
@@ -50,14 +64,15 @@ std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table) {
     const Groups traces = divided(Groups(table.rows), table.trace);
     const Groups layers = divided(traces, table.tensor);
     const Groups places = divided(layers, table.step);
+    const std::vector<std::uint32_t> layer_of = places.owners(layers),
+                                     step_of = places.owners(divided(traces, table.step));
     // The largest sums among the rows of a layer at a step. The reference of a row with overflow
     // omits the pairs that overflow; if all rows overflow, the gradient is larger than any rounding
     // error.
-    struct Place : LayerSums {
+    struct Place : LayerAtStep {
         bool complete = false, overflowed = false;
     };
     std::vector<Place> of_place(places.size());
-    std::vector<LayerSums> of_layer(layers.size());
     for (std::size_t i = 0; i < table.rows; ++i) {
         if (table.wire[i]) continue;
         Place& place = of_place[places.of_row[i]];
@@ -66,25 +81,15 @@ std::vector<std::uint8_t> rows_of_zero_layers(const RowTable& table) {
         place.noise = std::max(place.noise, or_zero(noise[i]));
         place.elements = std::max(place.elements, or_zero(count[i]));
     }
-    const std::vector<std::uint32_t> layer_of = places.owners(layers);
+    std::vector<LayerAtStep> judged;
     for (std::size_t p = 0; p < of_place.size(); ++p) {
-        const Place& place = of_place[p];
-        LayerSums& layer = of_layer[layer_of[p]];
-        layer.reference += place.overflowed && !place.complete ? infinity : place.reference;
-        layer.noise += place.noise;
-        layer.elements += place.elements;
+        Place& place = of_place[p];
+        place.layer = layer_of[p];
+        place.step = step_of[p];
+        if (place.overflowed && !place.complete) place.reference = infinity;
+        judged.push_back(place);
     }
-    const std::vector<std::uint32_t> trace_of = layers.owners(traces);
-    std::vector<std::uint8_t> zero(layers.size(), 0);
-    for (std::size_t t = 0; t < traces.size(); ++t) {
-        std::vector<LayerSums> layers_of_trace;
-        for (std::size_t l = 0; l < of_layer.size(); ++l)
-            if (trace_of[l] == t) layers_of_trace.push_back(of_layer[l]);
-        const std::vector<std::uint8_t> flags = numerically_zero(layers_of_trace);
-        std::size_t next = 0;
-        for (std::size_t l = 0; l < of_layer.size(); ++l)
-            if (trace_of[l] == t) zero[l] = flags[next++];
-    }
+    const std::vector<std::uint8_t> zero = numerically_zero(judged);
     for (std::size_t i = 0; i < table.rows; ++i) result[i] = zero[layers.of_row[i]];
     return result;
 }

@@ -767,9 +767,9 @@ def named_side(text: str) -> tuple[str, str | None]:
     """
 def narrow(x: numpy.typing.NDArray[numpy.float64], out: numpy.typing.NDArray[numpy.float32]) -> None:
     ...
-def numerically_zero(reference: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], noise: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], elements: typing.Annotated[numpy.typing.ArrayLike, numpy.float64]) -> numpy.ndarray[typing.Any, numpy.dtype[typing.Any]]:
+def numerically_zero(reference: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], noise: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], elements: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], layer: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], step: typing.Annotated[numpy.typing.ArrayLike, numpy.int64]) -> numpy.ndarray[typing.Any, numpy.dtype[typing.Any]]:
     """
-    Which layers of one trace are numerically zero, from sums over its steps.
+    Which layers of one trace, numbered from 0, are numerically zero, from sums per step.
     """
 def optimal_levels(x: numpy.typing.NDArray[numpy.float32], k: typing.SupportsInt | typing.SupportsIndex, method: str, candidates: typing.SupportsInt | typing.SupportsIndex) -> tuple[numpy.typing.NDArray[numpy.float64], float]:
     ...

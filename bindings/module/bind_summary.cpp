@@ -365,14 +365,18 @@ void bind_summary(apscope::python::Module& m, const std::shared_ptr<MadeSchemes>
         "Which groups' side information is one number per tensor, of any size.");
     m.def(
         "numerically_zero",
-        [](const Numbers& reference, const Numbers& noise, const Numbers& elements) {
-            std::vector<LayerSums> layers;
+        [](const Numbers& reference, const Numbers& noise, const Numbers& elements,
+           const IntegerArray& layer, const IntegerArray& step) {
+            std::vector<LayerAtStep> places;
             for (py::ssize_t i = 0; i < reference.size(); ++i)
-                layers.push_back({reference.data()[i], noise.data()[i], elements.data()[i]});
-            return to_flags(numerically_zero(layers));
+                places.push_back({reference.data()[i], noise.data()[i], elements.data()[i],
+                                  static_cast<std::size_t>(layer.data()[i]),
+                                  static_cast<std::size_t>(step.data()[i])});
+            return to_flags(numerically_zero(places));
         },
-        py::arg("reference"), py::arg("noise"), py::arg("elements"),
-        "Which layers of one trace are numerically zero, from sums over its steps.");
+        py::arg("reference"), py::arg("noise"), py::arg("elements"), py::arg("layer"),
+        py::arg("step"),
+        "Which layers of one trace, numbered from 0, are numerically zero, from sums per step.");
     m.def("losses_of_sums", &losses_of_sums, py::arg("error"), py::arg("reference"),
           py::arg("overflow"));
     m.def(

@@ -205,14 +205,16 @@ def answer() -> list[str]:
         rows = found.xs((canonical(spec), reduction), level=("scheme", "topology"))
         return rows[column][list(TRACES)]
 
-    def gain(spec: str, ring: pd.Series | None = None) -> str:
-        of = (at(spec, "ring") if ring is None else ring) / at(spec)
-        few = of.drop("digits_w64")
-        return f"{span(few)} times ({figure(of['digits_w64'], 2)} with 64 workers)"
+    def parts(of: pd.Series) -> tuple[str, str]:
+        return span(of.drop("digits_w64")), figure(of["digits_w64"], 2)
+
+    def gain(spec: str) -> str:
+        few, many = parts(at(spec, "ring") / at(spec))
+        return f"{few} times ({many} with 64 workers)"
 
     def best_room(spec: str) -> str:
-        of_rooms = [at(spec + room, "ring") for room in ROOMS.values()]
-        return gain(spec, pd.concat(of_rooms, axis=1).min(axis=1))
+        rings = [at(spec + room, "ring") for room in ROOMS.values()]
+        return "{} ({})".format(*parts(pd.concat(rings, axis=1).min(axis=1) / at(spec)))
 
     def of_sums(spec: str) -> str:
         return span(at(spec, "ring") / at(spec, "fp32_accumulate"))
@@ -229,11 +231,10 @@ def answer() -> list[str]:
         "In the same format, for the same bytes but for those of scales, the error is smaller by "
         f"{gain(layer['e4m3fn'])} with `e4m3fn` and a scale for a layer, {gain(EIGHT)} with the 8 "
         f"bits of item 2, {gain(POWERS)} with the powers of two of item 3. Sums in fp32 under the "
-        f"ring's scale alone make it smaller by {of_sums(layer['e4m3fn'])}, "
-        f"{of_sums(EIGHT)} and {of_sums(POWERS)} times: with two exponent bits the room "
-        "matters, not the partial sums. Against the best of rings with that room, with room for √W "
-        "workers and for one, whose sums then saturate, two phases' error is smaller by "
-        f"{best_room(layer['e4m3fn'])}, {best_room(EIGHT)} and {best_room(POWERS)}.",
+        f"ring's scale alone gain {of_sums(layer['e4m3fn'])}, {of_sums(EIGHT)} and "
+        f"{of_sums(POWERS)} times: with two exponent bits the room matters. With room for √W "
+        "workers or one, and sums that saturate, the best of the three rings still errs "
+        f"{best_room(layer['e4m3fn'])}, {best_room(EIGHT)} and {best_room(POWERS)} times as much.",
         f"2. **8 bits**: `{EIGHT}`, a sign, 2 exponent and 5 mantissa bits, no code for infinity "
         "or NaN, and one power of two for 32 elements, the largest that fits (`tight`): an NMSE of "
         f"{span(at(EIGHT))}. At the same bytes MXINT8 has {span(at(INTEGERS) / at(EIGHT))} times "
@@ -242,7 +243,7 @@ def answer() -> list[str]:
         f"recipe's rotation and stochastic rounding: {span(at(FOUR))}. By its recipe NVFP4 has "
         f"{span(at('nvfp4') / at(FOUR))} times as much, E2M1 with a power of two for 16 "
         f"(`{POWERS}`) {span(at(POWERS) / at(FOUR))} times, MXFP4, which has one for 32 and "
-        f"{sent(MXFP4)} of fp32's bytes instead of {sent(FOUR)}, {span(at(MXFP4) / at(FOUR))} times. "
+        f"{sent(MXFP4)} of fp32's bytes instead of {sent(FOUR)} on `{TRACES[-1]}`, {span(at(MXFP4) / at(FOUR))} times. "
         "Each message has NVFP4's fp32 scale: with 64 workers, whose shards of a small net have few "
         f"elements, it takes {at(FOUR, column='volume')['digits_w64']:.2f} of fp32's bytes, and "
         f"`{POWERS}`, {at(POWERS, column='volume')['digits_w64']:.2f}, is the best of 4 bits.",

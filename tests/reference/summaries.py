@@ -193,16 +193,23 @@ def zero_layers(frame, trace):
         for step in steps:
             if (layer, step) not in whole:
                 steps[step][0] = math.inf
-    layers = {
-        layer: [math.fsum(step[i] for step in steps.values()) for i in range(3)]
-        for layer, steps in sums.items()
-    }
-    noise, elements = (math.fsum(one[i] for one in layers.values()) for i in (1, 2))
-    return {
-        layer
-        for layer, (r, n, count) in layers.items()
-        if n > 0 and r <= 4 * n and n / count <= 2.0**-32 * noise / elements
-    }
+    trace_at = {}
+    for steps in sums.values():
+        for step, (_, noise, count) in steps.items():
+            of_step = trace_at.setdefault(step, [0.0, 0.0])
+            of_step[0] += noise
+            of_step[1] += count
+    zero = set()
+    for layer, steps in sums.items():
+        r, n = (math.fsum(step[i] for step in steps.values()) for i in (0, 1))
+        quiet = all(
+            noise / count <= 2.0**-32 * trace_at[step][0] / trace_at[step][1]
+            for step, (_, noise, count) in steps.items()
+            if noise > 0
+        )
+        if n > 0 and r <= 4 * n and quiet:
+            zero.add(layer)
+    return zero
 
 
 def summed_up(frame, trace, scheme, topology):

@@ -111,8 +111,8 @@ def planned(
         table = tabled(frame, specs, topology)
         if not table.chosen.lossy:
             raise ValueError(
-                "the gradients of the steps for the choice are zero wherever they are finite, so "
-                "every scheme keeps them; give other steps"
+                "the gradients of the steps for the choice, added over the workers, are zero "
+                "wherever they are finite, so no error can be compared with them; give other steps"
             )
         wish = setting.wish.completed(table.chosen.noisy)
         try:

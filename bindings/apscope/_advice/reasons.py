@@ -138,6 +138,8 @@ def verdict(plan: Plan) -> str:
         return f"{head}; {best}: {error} {_told(figures.loc['single'], error)}"
     sums = plan._table.chosen if held_out is None else held_out
     runs = len(sums.losses)
+    if middle < 1:  # the factor that is told is the reciprocal
+        low, high = 1 / high, 1 / low
     spread = "" if math.isnan(low) else f", 95 %: {low:.3g} to {high:.3g}"
     spread = f" (geometric mean over {runs} runs of steps{spread})" if runs > 1 else ""
     if abs(math.log(middle)) < math.log(SAME):
@@ -163,22 +165,16 @@ def _limits(wish: Wish) -> str:
 
 
 def _why_one(plan: Plan) -> str:
-    if np.array_equal(plan._best, plan._options):
-        return "no mixture of the candidates has less within the limits"
-    best = plan.figures[
-        (plan.figures["what"] == "optimum") & (plan.figures["steps"] == "chosen")
-    ].iloc[0]
     figure = plan.wish.minimize
-    own = plan.figures[(plan.figures["what"] == "plan") & (plan.figures["steps"] == "chosen")].iloc[
-        0
-    ]
-    if best[figure] * SAME >= own[figure]:
-        return (
-            f"the best mixture has {figure} {best[figure]:.4g} instead of {own[figure]:.4g}, "
-            "less than a hundredth below"
-        )
+    if np.array_equal(plan._best, plan._options):
+        found = "that was found" if plan.gap else "of the candidates"
+        return f"no mixture {found} has less {figure} within the limits"
+    chosen = plan.figures[plan.figures["steps"] == "chosen"].set_index("what")[figure]
+    best, own = chosen["optimum"], chosen["plan"]
+    if best * SAME >= own:
+        return f"the best mixture has less than a hundredth less {figure}"
     steps = count_of(len(plan._table.chosen.steps), "step")
     return (
-        f"the best mixture has {figure} {best[figure]:.3g} instead of {own[figure]:.3g} on the "
+        f"the best mixture has {figure} {best:.3g} instead of {own:.3g} on the "
         f"{steps} used for its choice: indistinguishable"
     )

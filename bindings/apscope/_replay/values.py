@@ -159,14 +159,21 @@ def describe_values(trace: Trace, most: int = 20) -> str:
 
 def _rounding_noise(results: Results) -> list[str]:
     """A remark on layers whose gradients are numerically zero: docs/definitions.md, section 14."""
-    sums: dict[str, np.ndarray] = {}
     _, all_workers = results.as_columns("noise")["without"]
-    rows = rows_of(results, "noise", "tensor sum_squared_reference sum_noise elements")
-    for (name, *numbers), of_all in zip(rows, all_workers):
-        if of_all:
-            sums[name] = sums.get(name, np.zeros(3)) + numbers
-    zero = _core.numerically_zero(*np.array(list(sums.values())).reshape(-1, 3).T)
-    names = [printable(name, 100) for name, is_zero in zip(sums, zero) if is_zero]
+    rows = rows_of(results, "noise", "tensor step sum_squared_reference sum_noise elements")
+    places = [row for row, of_all in zip(rows, all_workers) if of_all]
+    layers, steps = (
+        {name: k for k, name in enumerate(dict.fromkeys(row[i] for row in places))} for i in (0, 1)
+    )
+    reference, noise, elements = np.array([row[2:] for row in places], float).reshape(-1, 3).T
+    zero = _core.numerically_zero(
+        reference,
+        noise,
+        elements,
+        np.array([layers[row[0]] for row in places], np.int64),
+        np.array([steps[row[1]] for row in places], np.int64),
+    )
+    names = [printable(name, 100) for name, is_zero in zip(layers, zero) if is_zero]
     return (
         [
             f"numerically zero, rounding errors alone: {', '.join(names)}; errors in them mean "

@@ -85,10 +85,11 @@ def filtered(frame: pd.DataFrame, compared: pd.DataFrame) -> pd.DataFrame:
     bits = {
         c: _BITS_NEAR_ONE if c in _NEAR_ONE else _BITS_OF_SUMS for c in out if out[c].dtype == float
     }
-    for name in ("nmse", "mse"):  # whose differences tell the orders of additions apart
-        out[name] = out[name].astype(np.float32)
-        del bits[name]
-    return out.assign(**{c: _rounded(out[c].to_numpy(), digits) for c, digits in bits.items()})
+    with np.errstate(over="ignore"):  # a page has fp32 numbers
+        for name in ("nmse", "mse"):  # whose differences tell the orders of additions apart
+            out[name] = out[name].astype(np.float32)
+            del bits[name]
+        return out.assign(**{c: _rounded(out[c].to_numpy(), digits) for c, digits in bits.items()})
 
 
 def _with_pooled(table: pd.DataFrame, compared: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

@@ -166,7 +166,7 @@ def sides_differ(a: Sent, b: Sent) -> list[tuple[str, str, str]]:
     """
     sides = (a, b)
     unread = {"headroom"}
-    if any(s.topology.startswith(_TWO_PHASES) or is_own(s.topology) for s in sides if s.topology):
+    if any(_is_phased(s.topology) or is_own(s.topology) for s in sides if s.topology):
         unread.add("sums")
     pairs = [one for one in differences(a.scheme, b.scheme) if one[0] not in unread]
     (stated, rooms) = ([_headroom(side, which) for side in sides] for which in (False, True))
@@ -191,7 +191,14 @@ def _headroom(side: Sent, reduced: bool) -> str:
     if not scheme or scheme.name != "aps" or not reduced:
         return stated
     alone = not scheme.keys["unit"].startswith(("model", "bucket"))
-    return "one" if alone and side.topology.startswith(_TWO_PHASES) else stated
+    return "one" if alone and _is_phased(side.topology) else stated
+
+
+def _is_phased(topology: str) -> bool:
+    """Whether every message is decoded before it is added, in all levels of a hierarchy."""
+    inner = topology.partition("(")[2].removesuffix(")") if topology[:12] == "hierarchical" else ""
+    levels = [level.strip() for level in inner.split(",")] if inner else [topology]
+    return all(level.startswith(_TWO_PHASES) for level in levels)
 
 
 def cause(differ: list[tuple[str, str, str]]) -> str:

@@ -87,22 +87,26 @@ def _format(spec: str, topology: str) -> str:
 def bits_of(frame: pd.DataFrame) -> dict[str, int]:
     """Scheme -> the smallest of `CLASSES` that holds its bits per value, without side information.
 
-    From rows at the wire: ``wire_bits`` of one worker over its number of elements.
+    From rows at the wire: ``wire_bits`` of one worker over its number of elements; of a scheme with
+    several reductions, of which one may send wider numbers within a node, the fewest.
     """
     wire = frame[frame["stage"] == "wire"]
     bits = wire["wire_bits"].to_numpy(float, na_value=np.nan)
     sums = pd.DataFrame(
         {
             "scheme": wire["scheme"],
+            "topology": wire["topology"].astype(object).fillna(""),
             "bits": bits,
             "elements": wire["count"].to_numpy(float) / wire["workers"].to_numpy(float),
         }
     )
-    sums = sums.dropna().groupby("scheme", sort=False, observed=True)[["bits", "elements"]].sum()
+    by = sums.dropna(subset=["bits"]).groupby(["scheme", "topology"], sort=False, observed=True)
+    sums = by[["bits", "elements"]].sum()
+    each = (sums["bits"] / sums["elements"]).groupby("scheme", sort=False, observed=True).min()
     # 1 % above a width is padding of a bucket, not another width.
     widths = {
-        scheme: next((c for c in CLASSES if row.bits <= 1.01 * c * row.elements), CLASSES[-1])
-        for scheme, row in zip(sums.index, sums.itertuples(), strict=True)
+        scheme: next((c for c in CLASSES if bits <= 1.01 * c), CLASSES[-1])
+        for scheme, bits in each.items()
     }
     return {scheme: widths.get(scheme, CLASSES[-1]) for scheme in frame["scheme"].unique()}
 

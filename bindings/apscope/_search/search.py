@@ -211,6 +211,11 @@ def search(
             parts.append(_of_reduction(replayed(specs, on, name).frame, name))
             bounds.see(parts[-1])
         specs = [s.scheme.spec for s, complete in zip(here, bounds.whole) if complete]
+        if not parts:
+            raise ValueError(
+                "the gradients, added over the workers, are zero wherever they are finite, so no "
+                "error can be compared with them; give other steps"
+            )
         rows = pd.concat(parts, ignore_index=True)
         reduced = rows[rows["stage"] == "reduced"]
         of_split = dict(zip(reduced["scheme"], reduced["topology"]))

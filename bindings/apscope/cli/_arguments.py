@@ -61,8 +61,10 @@ def adder(to: _ActionsContainer) -> Add:
 
 
 def listed(given: list[str] | None) -> list[str] | None:
-    """The words of a repeatable option, each a list with commas."""
-    return None if given is None else [word for part in given for word in part.split(",") if word]
+    """The words of a repeatable option, each a list with commas, once each."""
+    if given is None:
+        return None
+    return list(dict.fromkeys(word for part in given for word in part.split(",") if word))
 
 
 def add_results(add: Add) -> None:

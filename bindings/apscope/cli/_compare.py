@@ -9,7 +9,7 @@ import pandas as pd
 
 from .._results.against import meeting, only, settings
 from .._results.differences import Sent, cause, chain, sides_differ
-from .._results.pooling import PARTS, headline_topology, is_on_front
+from .._results.pooling import PARTS, headline_topology, is_on_front, is_own
 from .._results.results import Results
 from .._text import count_of, printable
 from ._arguments import add_results, add_shape, adder
@@ -242,7 +242,12 @@ def _print_results(
     """Two results: all schemes, or one pair by layer; then differences, and parts of only one."""
     names = {"first": args.results, "second": folder}
     if "held_by" in table:
-        for trace, part in table[table["held_by"] == "both"].groupby("trace", sort=False):
+        both = table[table["held_by"] == "both"]
+        if sum(not is_own(t) for t in {*both["topology_a"], *both["topology_b"]}) > 1:
+            here, there = both["topology_a"], both["topology_b"]
+            used = here.where(here == there, here + " and " + there)
+            both = both.assign(scheme=both["scheme"] + "@" + used)
+        for trace, part in both.groupby("trace", sort=False):
             _print_columns(
                 f"{trace}: a = {names['first']}, b = {names['second']}, all layers",
                 part,

@@ -112,7 +112,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         rivals = list(BLOCK_FORMATS) if formats is None else []
         ranked = _ranked(results, table, rivals, args.batch_factor)
-        bits = bits_of(results._coded(["scheme", "stage", "wire_bits", "count", "workers"]))
+        bits = bits_of(
+            results._coded(["scheme", "topology", "stage", "wire_bits", "count", "workers"])
+        )
         for trace, part in table.groupby("trace", sort=False):
             own = ranked[ranked["trace"] == trace]
             among = "the ladder's rungs" + (

@@ -51,10 +51,11 @@ apscope summary results --topology all --nodes 2"""
 HELP = "schemes ranked by error: a table"
 DESCRIPTION = (
     "Ranks the schemes of a replay by step_nmse, the mean over the steps of squared error over "
-    "squared gradient, beside volume, the bytes sent of fp32's, and error_over_noise, the typical "
-    "block's squared error over the noise of the batch (1: as large as the noise); a scheme has a "
-    "row for each of its reductions. A skipped step counts as lost, schemes that lose a layer come "
-    "last, after them those with overflow, and those with memory on steps with gaps. "
+    "squared gradient, beside volume, the bytes sent of fp32's (in a hierarchy between nodes), and "
+    "error_over_noise, the typical block's squared error over the noise of the batch (1: as large "
+    "as the noise); a scheme has a row for each of its reductions. A skipped step counts as lost, "
+    "schemes that lose a layer come last, after them those with overflow, and those with memory on "
+    "steps with gaps. "
     "Below the table: the best of at most 8 and of at most 4 bits. "
     "--by shows layers, roles or steps: one --column, schemes across; all columns for a single "
     "--scheme. --nodes adds ms, the modelled milliseconds of a step's exchange, and node_MB, what "
@@ -135,11 +136,18 @@ def run(args: argparse.Namespace) -> int:
         _check_columns(columns, args)
     if args.by is not None and (args.nodes, args.links) != (None, None):
         raise ValueError(f"--nodes and --links are for whole schemes, without --by {args.by}")
+    if args.by is not None and args.topology == "all":
+        raise ValueError(f"--topology all is for whole schemes; with --by {args.by} name one")
     if args.by is not None and args.gained is not None:
         raise ValueError(f"--gained {args.gained:g} is for whole schemes, without --by {args.by}")
     check_batch_factor(args.batch_factor)
     network = network_of(args) if args.by is None else None
     results = Results.open(args.results)
+    if args.optimizer is not None and not len(results.persistence):
+        raise ValueError(
+            f"--optimizer {args.optimizer} is of the columns update_loss_k, which need results of "
+            "a replay with --persistence"
+        )
     table = (
         _whole(results, args)
         if args.by is None
@@ -158,7 +166,7 @@ def run(args: argparse.Namespace) -> int:
     if args.csv or args.json:
         (print_csv if args.csv else print_json)(table)
         return 0
-    bits = bits_of(results._coded(["scheme", "stage", "wire_bits", "count", "workers"]))
+    bits = bits_of(results._coded(["scheme", "topology", "stage", "wire_bits", "count", "workers"]))
     for trace, part in table.groupby("trace", sort=False):
         if args.by is None:
             _print_whole(str(trace), part, args)

@@ -7,6 +7,7 @@ import apscope
 from apscope._advice.show import notes
 from apscope.cli import main
 from tests.python.advice.cases import normal, recorded
+from tests.python.recorded import record
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan])
@@ -15,8 +16,8 @@ def test_a_trace_without_any_loss_is_refused(tmp_path, capsys, value):
     words = ["recommend", str(tmp_path / "t"), "--candidates", "mx", "-o", str(tmp_path / "p.json")]
     assert main(words) == 2 and not (tmp_path / "p.json").exists()
     assert capsys.readouterr().err == (
-        "apscope: the gradients of the steps for the choice are zero wherever they are finite, so "
-        "every scheme keeps them; give other steps\n"
+        "apscope: the gradients of the steps for the choice, added over the workers, are zero "
+        "wherever they are finite, so no error can be compared with them; give other steps\n"
     )
     results = apscope.replay(trace, "mx", topology="ring")
     with pytest.raises(ValueError, match="are zero wherever they are finite"):
@@ -45,3 +46,27 @@ def test_the_layer_that_arrives_worst_is_named_where_the_noise_is_unknown(tmp_pa
     assert f"{told} ({least})" in notes(plan)
     several = apscope.recommend(results, max_volume=0.2)
     assert not any("the noise is unknown" in note for note in notes(several))
+
+
+def test_the_interval_is_that_of_the_factor_that_is_told(digits):
+    candidates = ["aps:e3m4,rule=tight,unit=32", "aps:e2m1fn"]
+    plan = apscope.recommend(digits, candidates, max_volume=0.27, fixed={"conv": "aps:e2m1fn"},
+                             topology="two_phase")  # fmt: skip
+    middle, low, high = plan.against_single()
+    assert 0 < low < middle < high < 1
+    assert (
+        f"{1 / middle:.3g} times MORE (geometric mean over 8 runs of steps, 95 %: "
+        f"{1 / high:.3g} to {1 / low:.3g}) than {plan.single}"
+    ) in plan.verdict()
+
+
+def test_gradients_that_cancel_are_refused(tmp_path):
+    rows = np.random.default_rng(0).normal(0, 1e-3, (4, 32)).astype(np.float32)
+    steps = [{"a": np.stack([row, -row])} for row in rows]
+    trace = record(tmp_path / "t", steps)
+    for call in (
+        lambda: apscope.recommend(trace, "mx", max_volume=1),
+        lambda: apscope.search(trace, 4),
+    ):
+        with pytest.raises(ValueError, match="added over the workers, are zero wherever they are"):
+            call()

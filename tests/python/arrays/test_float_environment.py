@@ -321,7 +321,13 @@ def registries() -> list:
             _core.blur_widths(),
             np.array([2.0]),
         ),
-        _core.numerically_zero(np.array([1.0, 3e-9]), np.array([0.3, 1e-9]), np.array([7.0, 5.0])),
+        _core.numerically_zero(
+            np.array([1.0, 3e-9]),
+            np.array([0.3, 1e-9]),
+            np.array([7.0, 5.0]),
+            np.array([0, 1]),
+            np.array([0, 0]),
+        ),
     ]
     made += [
         apscope.Draws(3).next(),

@@ -230,6 +230,18 @@ def test_one_scheme_against_several_is_a_table_of_them_and_one_of_layers(capsys,
         assert line.split() == [layer, *(f"{value:.3g}" for value in rows.geometric_ratio)]
 
 
+def test_two_results_name_their_reductions_where_they_differ(capsys, digits, tmp_path):
+    """Blocks have no ring, so one table has two reductions."""
+    specs = ["mx", "aps:e4m3fn,rule=tight"]
+    results = apscope.replay(digits, specs, topology=["ring", "two_phase"], steps="0:2")
+    folder = str(results.save(tmp_path / "r"))
+    out = printed(capsys, "compare", folder, folder)
+    _, *lines = tables_of(out)[f"digits: a = {folder}, b = {folder}, all layers"]
+    assert sorted(line.split()[0] for line in lines[:2]) == [
+        "aps:e4m3fn,rule=tight@ring", "mx@two_phase"
+    ]  # fmt: skip
+
+
 def test_two_results_are_compared_and_what_one_lacks_is_listed(
     capsys, folder, results, digits, tmp_path
 ):

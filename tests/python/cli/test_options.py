@@ -56,6 +56,24 @@ def test_another_trace_than_the_source_is_refused(capsys, digits, tmp_path):
     )
 
 
+def test_what_a_summary_lacks_is_refused(capsys, digits, tmp_path):
+    folder = str(tmp_path / "r")
+    assert (
+        main(["replay", str(digits), "--scheme", "aps:e4m3", "--steps", "0:2", "-o", folder]) == 0
+    )
+    capsys.readouterr()
+    assert refused(capsys, "summary", folder, "--optimizer", "adam") == (
+        "--optimizer adam is of the columns update_loss_k, which need results of a replay with "
+        "--persistence"
+    )
+    assert refused(capsys, "summary", folder, "--by", "layer", "--topology", "all") == (
+        "--topology all is for whole schemes; with --by layer name one"
+    )
+    # It was a traceback.
+    assert main(["summary", folder, "--columns", "step_nmse,gain", "--columns", "step_nmse"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[-2:] == ["step_nmse", "gain"]
+
+
 def test_formats_of_a_ladder_repeat(capsys, digits):
     one = ["ladder", str(digits), "--steps", "0:1", "--csv"]
     assert main([*one, "--formats", "e5m2", "--formats", "BF16,e3m4"]) == 0

@@ -144,6 +144,16 @@ def test_a_layer_of_rounding_errors_is_not_the_worst(normed):
     assert by_layer.notna().all(axis=None) and (by_layer.loc[("t", "shift")] == 0).all()
 
 
+def test_a_step_of_large_gradients_makes_no_other_layer_zero(tmp_path):
+    draw = np.random.default_rng(1)
+    steps = [{name: draw.normal(0, 1e-2, (4, 16, 16)).astype(np.float32) for name in "abc"}
+             for _ in range(6)]  # fmt: skip
+    steps[4]["b"] *= 1e6
+    results = apscope.replay(record(tmp_path / "t", steps), "none:e4m3", topology="ring")
+    assert results.numerically_zero == "" and zero_layers(results.frame, "t") == set()
+    assert main(["info", str(tmp_path / "t")]) == 0
+
+
 @pytest.fixture(scope="module")
 def rare(tmp_path_factory):
     """Of `rare` one gradient is large and the same in all workers, the others are tiny; `shift` has

@@ -5,6 +5,7 @@ import math
 import pytest
 
 import apscope
+from apscope._results.differences import Sent, sides_differ
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +65,15 @@ def test_a_side_with_nothing_after_its_mark_is_refused(results, sides):
     for method in (results.compare, results.decompose):
         with pytest.raises(ValueError, match=words):
             method(*sides)
+
+
+def test_levels_of_two_phases_leave_no_room():
+    """In all of them each message is decoded before it is added."""
+    spec = "aps:e4m3fn,rule=tight"
+    for levels, differ in (
+        ("two_phase,two_phase@e3m4", True),
+        ("nccl:ring@bf16,two_phase@e3m4", False),
+    ):
+        sides = (Sent(spec, "ring", 0.25), Sent(spec, f"hierarchical:8({levels})", 0.25))
+        (reduction,) = sides_differ(*sides)
+        assert ("(headroom one)" in reduction[2]) == differ

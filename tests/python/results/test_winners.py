@@ -133,3 +133,11 @@ def test_the_winner_is_the_first_of_its_bytes_in_the_summary(trace):
         held = table[table["volume"] <= SHARES[best.bits] + 0.001]
         first = held.iloc[0]
         assert (best.scheme, best.topology) == (first["scheme"], first["topology"])
+
+
+def test_a_scheme_is_as_wide_as_its_own_numbers(digits):
+    """Within nodes a hierarchy may send wider ones."""
+    wide = "hierarchical:4(reduce_scatter@bf16,two_phase)"
+    specs = ["aps:e4m3fn", "none:bf16"]
+    results = apscope.replay(digits, specs, topology=["ring", wide], steps="0:2")
+    assert bits_of(results.frame) == {"aps:e4m3fn": 8, "none:bf16": 16}
