@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -32,6 +33,12 @@ LIMITS = {
 #: Default limits: a quarter of fp32's bytes and up to an eighth more, for the scales of blocks; the
 #: error below which nearly no training lost 0.01 nats (docs/insight.md).
 USUAL_VOLUME, USUAL_NMSE = 0.28, 0.01
+
+
+def usual_figure(limits: Mapping[str, float | None]) -> str:
+    """The figure that is minimized by default: an error, or volume if only errors are limited."""
+    given = {name for name, value in limits.items() if value is not None}
+    return "volume" if given and not given & {"max_volume", "max_time"} else ERRORS[0]
 
 
 @dataclass(frozen=True)

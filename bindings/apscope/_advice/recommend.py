@@ -17,7 +17,7 @@ from .._schemes.scheme import Scheme, as_scheme
 from .._traces.selection import parse_steps
 from ..cost import Network
 from .candidates import DEFAULT, candidates_of
-from .objective import Wish
+from .objective import Wish, usual_figure
 from .plan import Plan
 from .planning import Setting, planned
 
@@ -27,7 +27,7 @@ def recommend(
     source: Given,
     candidates: Scheme | str | Sequence[Scheme | str] | None = None,
     *,
-    minimize: str = "step_nmse",
+    minimize: str | None = None,
     max_volume: float | None = None,
     max_time: float | None = None,
     max_nmse: float | None = None,
@@ -60,8 +60,8 @@ def recommend(
     candidates : schemes, optional
         Specs, or words for lists: ``main``, ``all``, ``hardware``, ``8-bit``, ``widths``
         (docs/advice.md). By default ``main`` and ``blocks``; for results all that they contain.
-    minimize : {"step_nmse", "error_over_noise", "volume", "time"}
-        In training runs, mixtures with the least ``step_nmse`` were never worse than one scheme;
+    minimize : {"step_nmse", "error_over_noise", "volume", "time"}, optional
+        By default ``step_nmse``, or ``volume`` if only errors are limited. In training runs, mixtures with the least ``step_nmse`` were never worse than one scheme;
         with the least ``error_over_noise``, which is known for several workers only, some were
         (docs/insight.md).
     max_volume, max_time, max_nmse, max_error_over_noise, min_cosine, max_underflow : float, optional
@@ -114,16 +114,16 @@ def recommend(
     >>> import apscope
     >>> plan = apscope.recommend("notebooks/data/digits", ["aps:e3m0", "aps:e4m3fn"], max_volume=0.2)  # doctest: +SKIP
     """
-    wish = Wish(
-        minimize,
-        max_volume,
-        max_time,
-        max_nmse,
-        max_error_over_noise,
-        min_cosine,
-        max_underflow,
-        max_layer_error,
-    )
+    limits = {
+        "max_volume": max_volume,
+        "max_time": max_time,
+        "max_nmse": max_nmse,
+        "max_error_over_noise": max_error_over_noise,
+        "min_cosine": min_cosine,
+        "max_underflow": max_underflow,
+    }
+    figure = usual_figure(limits) if minimize is None else minimize
+    wish = Wish(figure, **limits, max_layer_error=max_layer_error)
     if not isinstance(fixed, Mapping | None):
         raise TypeError(
             f"fixed={fixed!r:.60} must be a mapping of expressions of names to schemes, such as "

@@ -55,7 +55,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("-o, --output PLAN.json", "the file to write", required=True)
     add(
         "--minimize FIGURE",
-        f"one of {', '.join(MINIMIZE)}; by default step_nmse, for a plan its own",
+        f"one of {', '.join(MINIMIZE)}; by default step_nmse, or volume if only errors are "
+        "limited; for a plan its own",
     )
     for name, figure in LIMITS.items():
         sign = "at least" if name.startswith("min") else "at most"
@@ -156,7 +157,7 @@ def _recommended(args: argparse.Namespace, results: Results | None, limits: dict
     if results is not None:
         warn(results)
     return recommend(
-        args.source if results is None else results, args.candidates, minimize=args.minimize or "step_nmse", **limits,
+        args.source if results is None else results, args.candidates, minimize=args.minimize, **limits,
         groups=args.groups, periods=args.periods,
         fixed=_fixed(args.fix), holdout={None: True, "none": False}.get(args.holdout, args.holdout),
         simplest=not args.any_schemes,

@@ -19,6 +19,22 @@ def test_the_default_figure_is_the_one_whose_trained_plans_were_never_worse(resu
     assert "step_nmse" not in worse and worse["error_over_noise"] == 3
 
 
+@pytest.mark.parametrize(
+    ("limits", "figure"),
+    [
+        ({"max_nmse": 0.01}, "volume"),
+        ({"min_cosine": 0.9}, "volume"),
+        ({"max_nmse": 0.01, "max_volume": 0.3}, "step_nmse"),
+        ({"max_volume": 0.3}, "step_nmse"),
+    ],
+)
+def test_limits_of_errors_alone_ask_for_the_least_volume(results, limits, figure):
+    """The least error of a limited error was always fp32's."""
+    assert apscope.recommend(results, **limits).wish.minimize == figure
+    asked = apscope.recommend(results, minimize="step_nmse", **limits)
+    assert asked.wish.minimize == "step_nmse"
+
+
 def test_one_worker_is_judged_by_nmse_and_bits(digits):
     results = apscope.replay(digits, CANDIDATES, workers=1, topology="ring")
     plan = apscope.recommend(results, max_volume=0.2)
