@@ -183,7 +183,8 @@ class Plan:
 
         ``layer`` (or group), ``tensors``, ``steps``, ``elements``, ``scheme``, ``volume`` (its
         share of the plan's), ``error`` (of the layer, in the minimized figure), ``loses_by`` (the
-        largest part of its error), ``cheaper``, ``better`` and their figures, ``sure`` (how often
+        largest part of its error), ``cheaper`` (the least error below 85 % of its volume),
+        ``better`` (the least volume of those with less error) and their figures, ``sure`` (how often
         resampled steps give it the same of the plan's schemes).
         """
         return layer_rows(self._table, self.wish, self._options)
