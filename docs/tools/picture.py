@@ -31,13 +31,14 @@ svg { font: 10.5px system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
   .bar { stroke: #9aa3af; stroke-width: 0.6; }
 }
 """
-HEAD = "What each choice is worth, everything else equal"
+HEAD = "What each choice is worth, the others unchanged"
 WORDS = (
     "Bars: the error divided by that of the scheme in the heading,",
     "on a logarithmic scale.",
     "two phases: every worker rounds its values once, sums are fp32,",
     "each sum is rounded once. ring: partial sums are rounded at",
-    "every worker. Both send the same bytes but for scales.",
+    "every worker, under a scale with room for the sum. Both send",
+    "the same bytes but for scales.",
     "e2m5: a float with 2 exponent bits and 5 mantissa bits; finite:",
     "without infinity and NaN.",
     "error: NMSE of a step, squared error over squared gradient.",

@@ -149,7 +149,7 @@ def _others(plan: Plan, main: int, aspect: str) -> list[str]:
     alternatives = []
     for k, spec in enumerate(table.candidates):
         apart = differences(spec, table.candidates[main])
-        # With all room no sum overflows, so that what overflow becomes is no other difference.
+        # Sums saturate where there is less room: both keys are one choice.
         differ = [name for name, _, _ in apart if aspect != "headroom" or name != "overflow"]
         if differ != [aspect]:
             continue

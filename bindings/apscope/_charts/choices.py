@@ -77,6 +77,11 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
             else " and differs from another in one choice"
         )
         + ", and its error with one choice changed. "
+        + (
+            "A ring's scale leaves room for the sum, in two phases a layer's or a finer one leaves none. "
+            if {*shown["topology"], *shown["other_topology"]} >= {"ring", "two_phase"}
+            else ""
+        )
         + ". ".join(sentences)
         + ".",
         groups,

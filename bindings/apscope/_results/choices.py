@@ -1,6 +1,7 @@
 """What each choice is worth: reduction, format and scale, each with everything else equal.
 
-Of the best scheme of a width one choice is changed at a time; the factor is that of the errors.
+Of the best scheme of a width one choice is changed at a time; the factor is that of the errors. A
+ring's scale leaves room for the sum, in two phases a layer's or a finer one leaves none.
 docs/definitions.md, section 14.
 """
 
