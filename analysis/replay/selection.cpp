@@ -19,7 +19,10 @@ void check_steps(const Manifest& manifest) {
 }
 
 std::string its_steps(const Manifest& manifest) {
-    return "; it has steps " + std::to_string(manifest.steps.front().number) + " to " +
+    const std::size_t count = manifest.steps.size();
+    const std::string first = std::to_string(manifest.steps.front().number);
+    if (count == 1) return "; it has step " + first + " alone";
+    return "; it has " + std::to_string(count) + " steps from " + first + " to " +
            std::to_string(manifest.steps.back().number);
 }
 

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "core/limits.h"
+#include "core/nearest_names.h"
 #include "core/parse.h"
 #include "core/spec_text.h"
 #include "emulation/allreduce/additions.h"
@@ -381,13 +382,25 @@ std::string Topology::name() const {
            channels.text() + phases.text();
 }
 
+namespace {
+
+[[noreturn]] void refuse_unknown(const std::string& name) {
+    const std::vector<std::string> names = topology_names();
+    const std::string near =
+        did_you_mean(std::string_view(name).substr(0, name.find_first_of(",(@")),
+                     std::vector<std::string_view>(names.begin(), names.end()));
+    refuse("unknown topology '" + limits::clipped(name) + "'" +
+           (near.empty() ? "; use " + listed(names) : near));
+}
+
+}  // namespace
+
 Topology parse_topology(std::string_view name) {
     const std::string full_name(name);
     const std::size_t open = name.find('(');
     if (name.starts_with(hierarchy) && open != name.npos) {
         if (!name.substr(hierarchy.size()).starts_with(':') && open != hierarchy.size())
-            refuse("unknown topology '" + limits::clipped(full_name) + "'; use " +
-                   listed(topology_names()));
+            refuse_unknown(full_name);
         if (!name.ends_with(')'))
             refuse("topology '" + limits::clipped(full_name) +
                    "' does not end with a parenthesis, as "
@@ -415,9 +428,7 @@ Topology parse_topology(std::string_view name) {
         name.remove_suffix(6);
     }
     const TopologyForm* form = find_form(name);
-    if (form == nullptr && name != "exact")
-        refuse("unknown topology '" + limits::clipped(full_name) + "'; use " +
-               listed(topology_names()));
+    if (form == nullptr && name != "exact") refuse_unknown(full_name);
     if (form != nullptr) {
         t.form = form;
         t.kind = form->program == ring ? Topology::Kind::ring : Topology::Kind::ordered;

@@ -37,11 +37,12 @@ std::vector<std::string> main_schemes() {
         bool plain,  // listed without a scale, with one scale for all steps, and with APS's scales
             rungs;   // listed with the further rungs of the ladder in lists.h
         int block;   // number of elements that share the finest scale; 0: no scale per block
+        bool room;   // listed with room for the sum of fewer workers, too
     };
-    for (const auto& [f, plain, rungs, block] :
-         {Format{"e5m2", true, false, 0}, Format{"e4m3fn", true, true, 32},
-          Format{"e3m4", true, true, 32}, Format{"e2m5finite", false, false, 32},
-          Format{"e2m1fn", false, false, 16}, Format{"e3m0noinf", false, false, 16}}) {
+    for (const auto& [f, plain, rungs, block, room] :
+         {Format{"e5m2", true, false, 0, false}, Format{"e4m3fn", true, true, 32, false},
+          Format{"e3m4", true, true, 32, true}, Format{"e2m5finite", false, false, 32, true},
+          Format{"e2m1fn", false, false, 16, true}, Format{"e3m0noinf", false, false, 16, true}}) {
         const std::string constant = "loss_scaling:" + f + ",scale=largest", aps = "aps:" + f,
                           tight = aps + ",rule=tight";
         if (plain)
@@ -53,6 +54,7 @@ std::vector<std::string> main_schemes() {
         if (block != 0)
             for (const std::string& spec : {tight, tight + ",unit=" + std::to_string(block)})
                 specs.push_back(spec);
+        if (room) specs.push_back(specs.back() + ",headroom=sqrt_workers,overflow=saturate");
         if (f == "e3m4") specs.push_back("loss_scaling:e3m4,scale=best,overflow=saturate");
     }
     for (const char* spec :

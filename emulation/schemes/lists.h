@@ -13,6 +13,8 @@ namespace apscope::detail {
 // - e4m3fn and e3m4 with rule=tight and one scale for all steps, per step or per layer (three rungs
 //   of a ladder, which differ in nothing else), and with stochastic rounding and gathered codes;
 // - every 8-bit and 4-bit format but e5m2 with rule=tight and one scale per layer or per block;
+// with
+//   at most three exponent bits also a scale per block that leaves a ring less room for the sum;
 // - e3m4 with the best constant scale, with which elements may saturate;
 // - loss scales as in training systems, and QSGD with 4 and 8 bits.
 std::vector<std::string> main_schemes();

@@ -115,6 +115,8 @@ def _reductions(plan: Plan, own: dict[str, float]) -> list[str]:
     """The reduction beside the others; nothing if nothing was reduced."""
     if not plan.reduction:
         return []
+    if plan.about.get("workers") == 1:
+        return ["reduction: none is needed, as one worker adds nothing"]
     others = []
     for row in plan.about.get("reductions", ()):
         # Files of 0.1.0 name the topology alone.

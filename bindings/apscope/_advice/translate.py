@@ -56,7 +56,7 @@ def written(tool: str, layers: Sequence[tuple[str, str]]) -> str:
     Raises
     ------
     ValueError
-        An unknown tool.
+        An unknown tool; for the first two, no weight with a scheme of their formats.
     """
     if tool not in TOOLS:
         raise ValueError(f"plans cannot be written for '{tool}'; use one of {', '.join(TOOLS)}")
@@ -64,10 +64,13 @@ def written(tool: str, layers: Sequence[tuple[str, str]]) -> str:
         return "".join(
             f"{exactly([name]).removeprefix('name:')}  {spec}\n" for name, spec in layers
         )
-    template = _TE if tool == "te" else _TORCHAO
-    return template.format(
-        rows="".join(f"    {module!r}: {form!r},\n" for module, form in _modules(layers))
-    )
+    rows = "".join(f"    {module!r}: {form!r},\n" for module, form in _modules(layers))
+    if not rows:
+        raise ValueError(
+            f"'{tool}' has only {' and '.join(_FLOAT8)}, and the plan sends no weight's gradient in "
+            "either; make one of candidates in these formats, such as aps:e4m3fn,rule=tight"
+        )
+    return (_TE if tool == "te" else _TORCHAO).format(rows=rows)
 
 
 def _modules(layers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

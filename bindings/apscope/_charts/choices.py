@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 
-from .._schemes.titles import reduction, scale
+from .._results.choices import CHOICES
+from .._schemes.titles import reduction, room, scale
 from .._text import count_of
 from .colours import COLOURS
 from .describe import Bar, Bars, number
 
 #: Colours of the choices: none is that of a family.
-_COLOUR = dict(zip(("reduction", "format", "scale"), (COLOURS[7], COLOURS[8], COLOURS[9])))
+_COLOUR = dict(zip(CHOICES, (COLOURS[7], COLOURS[8], COLOURS[9], COLOURS[6])))
 #: Widths that are drawn, and alternatives of one choice.
 _WIDTHS, _EACH = 2, 2
 _BYTES = " of fp32's bytes"
@@ -20,12 +23,18 @@ _BYTES = " of fp32's bytes"
 
 def named(choice: str, value: str) -> str:
     """What is chosen, for people."""
-    return {"reduction": reduction, "scale": scale}.get(choice, str)(value)
+    return {"reduction": reduction, "scale": scale, "room": room}.get(choice, str)(value)
 
 
-def _alone(choice: str, value: str) -> str:
-    """The same where no heading says which choice it is."""
-    return ("a scale for " if choice == "scale" else "") + named(choice, value)
+def instead(row: Mapping[str, Any]) -> str:
+    """What is chosen instead; a reduction with its room, where the best leaves none."""
+    and_room = f", {room(row['other_room'])}" if row["other_room"] and not row["room"] else ""
+    return named(row["choice"], row["other"]) + and_room
+
+
+def _alone(choice: str, name: str) -> str:
+    """A name where no heading says which choice it is."""
+    return f"a scale for {name}" if choice == "scale" else name
 
 
 def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
@@ -41,7 +50,7 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
     shown = table[table["bits"] <= 8] if (table["bits"] <= 8).any() else table
     for bits, rows in list(shown.groupby("bits", sort=False))[:_WIDTHS]:
         best = rows.iloc[0]
-        chosen = {r.choice: _alone(r.choice, r.of) for r in rows.itertuples()}
+        chosen = {c: _alone(c, named(c, of)) for c, of in zip(rows["choice"], rows["of"])}
         chosen.setdefault("reduction", reduction(best["topology"]))
         # Another scheme errs less, whose codes no ring can add.
         apart = best["less"] and best["topology"] != "ring"
@@ -52,16 +61,16 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
         heading = ": ".join([width, ", ".join(choices_named)]) if choices_named else width
         bars = [
             Bar(
-                f"{_alone(r.choice, r.other)}, not {named(r.choice, r.of)}",
-                r.factor,
-                _COLOUR[r.choice],
-                f"{r.other_scheme}, {reduction(r.other_topology)}\n{unit} "
-                f"{_finite(r.other_error)}{_sent(r.other_volume, _BYTES)}\n"
-                f"{r.scheme}, {reduction(r.topology)}\n{unit} "
-                f"{_finite(r.error)}{_sent(r.volume)}",
+                f"{_alone(r['choice'], instead(r))}, not {named(r['choice'], r['of'])}",
+                r["factor"],
+                _COLOUR[r["choice"]],
+                f"{r['other_scheme']}, {reduction(r['other_topology'])}\n{unit} "
+                f"{_finite(r['other_error'])}{_sent(r['other_volume'], _BYTES)}\n"
+                f"{r['scheme']}, {reduction(r['topology'])}\n{unit} "
+                f"{_finite(r['error'])}{_sent(r['volume'])}",
             )
             for _, part in rows.groupby("choice", sort=False)
-            for r in part.head(_EACH).itertuples()
+            for r in part.head(_EACH).to_dict("records")
         ]
         groups.append((heading, bars))
         sentences.append(
@@ -78,14 +87,18 @@ def choices_chart(table: pd.DataFrame, unit: str) -> Bars:
         )
         + ", and its error with one choice changed. "
         + (
-            "A ring's scale leaves room for the sum, in two phases a layer's or a finer one leaves none. "
-            if {*shown["topology"], *shown["other_topology"]} >= {"ring", "two_phase"}
+            "Room for W: the scale leaves room for the sum of W workers. "
+            if "room for" in " ".join(sentences)
             else ""
         )
         + ". ".join(sentences)
         + ".",
         groups,
-        list(_COLOUR.items()),
+        [
+            (choice, colour)
+            for choice, colour in _COLOUR.items()
+            if (shown["choice"] == choice).any()
+        ],
     )
 
 

@@ -293,6 +293,12 @@ def _parts(
     return parts
 
 
+def _its(steps: list[int]) -> str:
+    if len(steps) == 1:
+        return f"it has step {steps[0]} alone"
+    return f"it has {len(steps)} steps from {steps[0]} to {steps[-1]}"
+
+
 def _chosen_steps(steps: list[int], selection: slice | list[int] | None, source: str) -> list[int]:
     if selection is None:
         return steps
@@ -304,13 +310,10 @@ def _chosen_steps(steps: list[int], selection: slice | list[int] | None, source:
             and (selection.stop is None or n < selection.stop)
         ]
         if not chosen:
-            raise ValueError(
-                f"{source} has no step in the range that --steps gives; it has steps {steps[0]} to "
-                f"{steps[-1]}"
-            )
+            raise ValueError(f"{source} has no step in the range that --steps gives; {_its(steps)}")
         return chosen
     if lost := [n for n in selection if n not in set(steps)]:
-        raise ValueError(f"{source} has no step {lost[0]}; it has steps {steps[0]} to {steps[-1]}")
+        raise ValueError(f"{source} has no step {lost[0]}; {_its(steps)}")
     return sorted(selection)
 
 

@@ -92,6 +92,15 @@ RUNGS = (
         "32",
         "one scale per 16 elements, for at most 4 bits",
     ),
+    *(
+        Rung(
+            f"{unit}, √W",
+            f"aps:{{format}},rule={{rule}},unit={unit},headroom=sqrt_workers,overflow=saturate",
+            unit,
+            f"one scale per {unit} elements with room for √W workers in a ring; larger sums saturate",
+        )
+        for unit in ("32", "16")
+    ),
 )
 
 #: Default formats of `ladder`: hardware's two of 8 bits, two with fewer exponent bits, hardware's
@@ -130,10 +139,9 @@ def ladder_schemes(
     specs = {}
     for format_ in [formats] if isinstance(formats, str) else formats:
         name = _float_format(format_)
-        rungs = [
-            r for r in RUNGS if r.name != "16" or finest_block(as_format(name).storage_bits) == 16
-        ]
-        for rung in rungs:
+        finest = finest_block(as_format(name).storage_bits)
+        left_out = ("32, √W",) if finest == 16 else ("16", "16, √W")
+        for rung in (r for r in RUNGS if r.name not in left_out):
             scheme = as_scheme(rung.spec.format(format=name, rule=rule))
             specs[scheme.format, rung.name] = scheme.spec
     if not specs:
@@ -199,7 +207,7 @@ def ladder(
         `Results.summary`, the number of steps, and
 
         - ``factor``: the error of the rung ``finer_than``, which differs only in its coarser
-          scales, divided by this one's: the quotient of their ``step_nmse``, over the steps that
+          scales or, of ``32, √W``, in its room, divided by this one's: the quotient of their ``step_nmse``, over the steps that
           both have; infinite with overflow; NaN if one of the two is missing, or has memory and
           steps with ``gaps``;
         - ``reduction_factor``: the same of the row that differs only in the reduction, that of the

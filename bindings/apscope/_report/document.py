@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .._charts.choices import named
+from .._charts.choices import instead, named
 from .._charts.front import front_chart, kind_of, legend_of
 from .._charts.kinds import as_json
 from .._charts.layers import worst_of
@@ -193,7 +193,7 @@ def _choices(table: pd.DataFrame) -> list[dict[str, Any]]:
     """The rows of `choices.worth` with the names of what is chosen."""
     return [
         row
-        | {side: named(row["choice"], row[side]) for side in ("of", "other")}
+        | {"of": named(row["choice"], row["of"]), "other": instead(row)}
         | {f"{side}reduction": reduction(row[f"{side}topology"]) for side in ("", "other_")}
         for row in table.to_dict("records")
     ]

@@ -1,8 +1,8 @@
-"""What each choice is worth: reduction, format and scale, each with everything else equal.
+"""What each choice is worth: reduction, format, scale and room, each with everything else equal.
 
 Of the best scheme of a width one choice is changed at a time; the factor is that of the errors. A
-ring's scale leaves room for the sum, in two phases a layer's or a finer one leaves none.
-docs/definitions.md, section 14.
+ring's scale leaves room for the sum, in two phases a layer's or a finer one leaves none: another
+reduction, or a coarser scale, stands there with every room that was replayed. docs/definitions.md, section 14.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import numpy as np
 import pandas as pd
 
 from .._schemes.scheme import known_scheme
+from .differences import leaves_none
 from .pooling import is_own
 from .ranking import RANKS, UNSOUND
 from .volume import same_bytes
 
 #: The choices, in the order in which they are told.
-CHOICES = ("reduction", "format", "scale")
+CHOICES = ("reduction", "format", "scale", "room")
 #: Units of a scale from the finest: blocks by their size, then these.
 _UNITS = ("row", "tensor", "bucket", "model", "largest")
 
@@ -29,6 +30,7 @@ class Choices(NamedTuple):
     reduction: str
     format: str
     scale: str
+    room: str  # keys headroom and overflow; "" where the reduction leaves no room
     rest: tuple[Any, ...]
 
 
@@ -36,12 +38,13 @@ def choices_of(spec: str, topology: str) -> Choices | None:
     """The choices of a scheme and its reduction; None for a policy or an unknown scheme.
 
     The scale is the unit that shares one, of APS and of a loss scale by the same rule: ``largest``
-    for one scale for all steps. In a block format the block belongs to the format.
+    for one scale for all steps. Its room for the sum and what a sum beyond it becomes are one
+    choice. In a block format the block belongs to the format.
     """
     scheme = known_scheme(spec)
     if scheme is None or scheme.body:
         return None
-    keys, name, format, scale = dict(scheme.keys), scheme.name, scheme.format, ""
+    keys, name, format, scale, room = dict(scheme.keys), scheme.name, scheme.format, "", ""
     if name == "aps" and (keys["delay"], keys["frozen"], keys["bucket"]) == ("0", "0", "none"):
         scale, name = keys.pop("unit"), "one rule"
         del keys["delay"], keys["frozen"], keys["bucket"]
@@ -50,7 +53,10 @@ def choices_of(spec: str, topology: str) -> Choices | None:
         del keys["by"]
     elif name == "mx":
         format = keys.pop("block_format")
-    return Choices(topology, format, scale, (name, *sorted(keys.items())))
+    if name == "one rule":
+        room = ",".join(f"{key}={keys.pop(key)}" for key in ("headroom", "overflow"))
+        room = "" if leaves_none(scheme, topology) else room
+    return Choices(topology, format, scale, room, (name, *sorted(keys.items())))
 
 
 def coarseness(scale: str) -> tuple[int, int]:
@@ -75,11 +81,12 @@ def worth(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
     -------
     DataFrame
         Ascending by `CHOICES`, most bits first: ``bits``, ``choice``, ``of`` and ``other`` (what is
-        chosen, and what instead), ``scheme``, ``topology``, ``error``, ``volume`` of the best and
-        with the prefix ``other_`` of the other, ``factor`` (the other's error over the best's;
-        infinite where it overflowed), ``less`` (whether a sound row of about as many bytes, which
-        has no such rows, errs less). The best of a width is the sound row with the least error
-        among those whose scheme was also replayed with another reduction at the same bytes; without
+        chosen, and what instead), ``scheme``, ``topology``, ``error``, ``volume`` and ``room`` of
+        the best and with the prefix ``other_`` of the other, ``factor`` (the other's error over the
+        best's; infinite where it overflowed), ``less`` (whether a sound row of about as many bytes,
+        which has no such rows, errs less). The best of a width is the sound row with the least
+        error, of equal ones the first, among those whose scheme was also replayed with another
+        reduction at the same bytes; without
         any, among those with another row that differs in one choice. Baselines are left out.
     """
     candidates = rows[
@@ -87,11 +94,11 @@ def worth(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
         & (rows["topology"] != "exact")
         & (rows[RANKS].notna() | (rows["overflowed"] > 0))
     ]
-    known = [
-        (row, choices)
-        for row in candidates.to_dict("records")
-        if (choices := choices_of(row["scheme"], row["topology"]))
-    ]
+    first: dict[Choices, dict[str, Any]] = {}  # of schemes that differ in keys that are not read
+    for row in candidates.to_dict("records"):
+        if choices := choices_of(row["scheme"], row["topology"]):
+            first.setdefault(choices, row)
+    known = [(row, choices) for choices, row in first.items()]
     records: list[dict[str, Any]] = []
     for width in sorted({bits[row["scheme"]] for row, _ in known}, reverse=True):
         of_width = [(row, c) for row, c in known if bits[row["scheme"]] == width and width <= 16]
@@ -119,6 +126,8 @@ def worth(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
                     **{name: best[name] for name in ("scheme", "topology", "volume")},
                     "error": best[RANKS],
                     **{f"other_{name}": row[name] for name in ("scheme", "topology", "volume")},
+                    "room": chosen.room,
+                    "other_room": c.room,
                     "other_error": other,
                     "factor": other / best[RANKS],
                     "less": less,
@@ -130,11 +139,19 @@ def worth(rows: pd.DataFrame, bits: dict[str, int]) -> pd.DataFrame:
 def _changed(
     row: dict[str, Any], chosen: Choices, rows: list[tuple[dict[str, Any], Choices]]
 ) -> list[tuple[str, dict[str, Any], Choices]]:
-    """The rows that differ in one choice: which, the row, its choices."""
+    """The rows that differ in one choice: which, the row, its choices.
+
+    A reduction, or a scale of several layers, that leaves room where the other leaves none is one
+    choice together with it.
+    """
     out = []
     for other, c in rows:
         differ = [name for name in CHOICES if getattr(chosen, name) != getattr(c, name)]
+        if len(differ) == 2 and differ[1] == "room" and not (chosen.room and c.room):
+            del differ[1]
         if c.rest != chosen.rest or len(differ) != 1 or other["skipped"] or other["gaps"]:
+            continue
+        if differ == ["room"] and other[RANKS] == row[RANKS]:  # as of one worker
             continue
         own = is_own(row["topology"]) or is_own(other["topology"])
         if differ == ["reduction"] and (own or not same_bytes(row["volume"], other["volume"])):

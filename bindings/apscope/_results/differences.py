@@ -188,10 +188,16 @@ def _headroom(side: Sent, reduced: bool) -> str:
     """The headroom that a scheme states, or that its scale leaves in the side's reduction."""
     scheme = known_scheme(side.scheme)
     stated = described(scheme).get("headroom", "none") if scheme else "none"
-    if not scheme or scheme.name != "aps" or not reduced:
-        return stated
-    alone = not scheme.keys["unit"].startswith(("model", "bucket"))
-    return "one" if alone and _is_phased(side.topology) else stated
+    return "one" if scheme and reduced and leaves_none(scheme, side.topology) else stated
+
+
+def leaves_none(scheme: Scheme, topology: str) -> bool:
+    """Whether APS's scale leaves no room for the sum, whatever its headroom.
+
+    In two phases a layer's scale, and a finer one, are each worker's and each shard's own.
+    """
+    alone = scheme.name == "aps" and not scheme.keys["unit"].startswith(("model", "bucket"))
+    return alone and _is_phased(topology)
 
 
 def _is_phased(topology: str) -> bool:

@@ -33,7 +33,8 @@ def results_or_trace(source: Given) -> Results | Trace:
 
     if isinstance(source, Results):
         return source
-    if not isinstance(source, Trace | Iterable | os.PathLike) and not hasattr(source, "__array__"):
+    gradients = isinstance(source, Trace | Iterable | os.PathLike) or hasattr(source, "__array__")
+    if not gradients or hasattr(source, "iloc"):  # or a table of pandas
         raise TypeError(
             f"results is of type {type(source).__name__}; give Results, or the path of a RESULTS "
             "folder or of a trace, a Trace, or gradients {'name': array of (workers, ...)}"

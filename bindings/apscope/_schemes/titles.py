@@ -22,6 +22,8 @@ _VALUES = {
     "by=error_over_noise": "by error over noise",
     "rounding=stochastic": "stochastic rounding",
     "rounding=ties_to_even": "ties to even",
+    "headroom=sqrt_workers": "room for √W",
+    "headroom=one": "room for one",
     "unit=model": "a scale per step",
     "unit=row": "a scale per row",
 }
@@ -86,6 +88,27 @@ def scale(unit: str) -> str:
     return {"tensor": "a layer", "model": "a step", "row": "a row", "largest": "all steps"}.get(
         unit, unit
     )
+
+
+#: The number of workers for whose sum a scale leaves room, by the key ``headroom``.
+ROOMS = {"workers": "W", "sqrt_workers": "√W", "one": "one"}
+
+
+def room(keys: str) -> str:
+    """The room for the sum, for people: the keys ``headroom`` and ``overflow`` of a scheme.
+
+    What an overflow becomes is said where it is not the usual: a sum beyond the room for W workers
+    is none, beyond less room it saturates.
+
+    Examples
+    --------
+    >>> room("headroom=sqrt_workers,overflow=saturate"), room("headroom=one,overflow=ieee")
+    ('room for √W', 'room for one, overflow=ieee')
+    """
+    headroom, overflow = (part.partition("=")[2] for part in keys.split(","))
+    usual = {"workers": "ieee"}.get(headroom, "saturate")
+    told = "" if overflow == usual else f", overflow={overflow}"
+    return f"room for {ROOMS.get(headroom, headroom)}{told}"
 
 
 def format_of(spec: str) -> str:

@@ -120,10 +120,11 @@ def run(args: argparse.Namespace) -> int:
         if args.source.endswith(".json")
         else _recommended(args, results, limits)
     )
+    translated = None if args.tool is None else plan.written_as(args.tool)
     plan.save(args.output, force=args.force)
-    if args.tool is not None:
+    if translated is not None:
         with exactly():
-            print(plan.written_as(args.tool), end="")
+            print(translated, end="")
         return 0
     say(str(plan))
     if not args.source.endswith(".json"):

@@ -36,9 +36,9 @@ TEST(Selection, StepsByRangeAndNumber) {
     EXPECT_EQ(steps_between(trace(), {}, 7), (Places{0, 1}));
     EXPECT_EQ(steps_numbered(trace(), {7, 0}), (Places{2, 0}));
     EXPECT_EQ(message_of([] { steps_between(trace(), 4, 7); }),
-              "no recorded step of trace 'toy' is in 4:7; it has steps 0 to 7");
+              "no recorded step of trace 'toy' is in 4:7; it has 3 steps from 0 to 7");
     EXPECT_EQ(message_of([] { steps_numbered(trace(), {0, 2}); }),
-              "trace 'toy' has no step 2; it has steps 0 to 7");
+              "trace 'toy' has no step 2; it has 3 steps from 0 to 7");
     Manifest empty = trace();
     empty.steps.clear();
     EXPECT_EQ(message_of([&] { steps_between(empty, {}, {}); }),

@@ -126,3 +126,19 @@ TEST(Topology, NamesRoundTripAndWrongOnesAreRefused) {
         EXPECT_THROW(parse_topology(name), std::invalid_argument) << name;
     }
 }
+
+TEST(Topology, AnUnknownNameGetsTheNearestOne) {
+    const auto told = [](std::string_view name) -> std::string {
+        try {
+            parse_topology(name);
+        } catch (const std::invalid_argument& error) {
+            return error.what();
+        }
+        return "";
+    };
+    EXPECT_EQ(told("two-phase"), "unknown topology 'two-phase'; did you mean two_phase?");
+    EXPECT_EQ(told("two_pahse,sum=exact"),
+              "unknown topology 'two_pahse,sum=exact'; did you mean two_phase?");
+    EXPECT_EQ(told("nccl:rign"), "unknown topology 'nccl:rign'; did you mean nccl:ring?");
+    EXPECT_TRUE(told("all_reduce").starts_with("unknown topology 'all_reduce'; use exact, "));
+}

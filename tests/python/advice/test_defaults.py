@@ -43,6 +43,7 @@ def test_one_worker_is_judged_by_nmse_and_bits(digits):
         and plan.figures["volume"].max() <= 0.201
         and "bits per value" in str(plan)
     )
+    assert plan.choices()[0] == "reduction: none is needed, as one worker adds nothing"
     with pytest.raises(ValueError, match="max_error_over_noise needs the noise of the batch"):
         apscope.recommend(results, max_error_over_noise=0.1)
     with pytest.raises(

@@ -239,6 +239,10 @@ def test_other_tools_read_their_syntax(request, tmp_path):
     } == schemes.to_dict()
     with pytest.raises(ValueError, match="plans cannot be written for 'onnx'"):
         plan.written_as("onnx")
+    wide = apscope.recommend(results, minimize="step_nmse", max_volume=1.0, simplest=False)
+    assert set(wide.layers["scheme"]) == {"none:fp16"}
+    with pytest.raises(ValueError, match="'te' has only e4m3fn and e5m2, and the plan sends no"):
+        wide.written_as("te")
     with pytest.raises(ValueError, match="has no ranges of steps"):
         apscope.recommend(results, max_volume=0.35, periods=2).written_as("regex")
 

@@ -132,7 +132,7 @@ def test_bars_have_the_lengths_of_their_factors():
         columns=["bits", "choice", "of", "other", "factor"],
     ).assign(
         scheme="a<b", topology="two_phase", error=1e-3, volume=0.25, other_scheme="c",
-        other_topology="ring", other_volume=0.26,
+        other_topology="ring", other_volume=0.26, room="", other_room="",
     )  # fmt: skip
     bars = choices_chart(
         table.assign(other_error=table["factor"] * 1e-3, less=False), "error over noise"

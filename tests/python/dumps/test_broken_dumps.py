@@ -57,7 +57,7 @@ ARGUMENTS = [
         ["--steps", "3"],
         "steps '3' could be one step or a number of steps; give 3:4 for step 3, or a range A:B",
     ),
-    (["--steps", "7:"], "has no step in the range that --steps gives; it has steps 0 to 1"),
+    (["--steps", "7:"], "has no step in the range that --steps gives; it has 2 steps from 0 to 1"),
     (["--sample", "0"], "sample is 0; it must be above 0 and at most 1"),
     (["--loss-scale", "big"], "loss_scale is 'big'; it must be a number above 0, or recorded"),
     (

@@ -156,7 +156,7 @@ def test_old_files_of_torch_are_read_too(tmp_path):
 def test_steps_and_tensors_are_selected(tmp_path):
     trace = converted(FOUR / "npz", tmp_path / "run", steps="1:", tensors=r"^blocks\.")
     assert trace.steps == (1,) and trace.tensors == ("blocks.2.weight", "blocks.10.weight")
-    refused("has no step 5; it has steps 0 to 1", FOUR / "npz", steps=[5])
+    refused("has no step 5; it has 2 steps from 0 to 1", FOUR / "npz", steps=[5])
     refused("tensors 'conv' matches none of stem.weight", FOUR / "npz", tensors="conv")
 
 

@@ -39,7 +39,7 @@ def written(results):
 
 
 @pytest.mark.long
-def test_the_page_of_the_bundled_traces_takes_4_mb(request, tmp_path):
+def test_the_page_of_the_bundled_traces_takes_4_3_mb(request, tmp_path):
     """As `make report` writes it."""
     makefile = (request.config.rootpath / "Makefile").read_text()
     names = re.search(r"^traces := (.*)$", makefile, re.MULTILINE)[1].split()
@@ -48,20 +48,20 @@ def test_the_page_of_the_bundled_traces_takes_4_mb(request, tmp_path):
     replayed = ["replay", *(str(data / name) for name in names), "--scheme", "main", "--limit"]
     assert main([*replayed, "--persistence", "-o", str(tmp_path / "out")]) == 0
     assert main(["report", str(tmp_path / "out"), "-o", str(tmp_path / "report.html")]) == 0
-    assert (tmp_path / "report.html").stat().st_size <= 4_000_000
+    assert (tmp_path / "report.html").stat().st_size <= 4_300_000
 
 
-def test_the_main_schemes_take_1_6_mb_and_10_s(everything):
+def test_the_main_schemes_take_1_7_mb_and_10_s(everything):
     text, seconds = written(schemes_of(everything, {s.spec for s in main_schemes()}))
-    assert len(text.encode()) <= 1_600_000
+    assert len(text.encode()) <= 1_700_000
     assert seconds <= 10 * min(2.0, busy())
 
 
-def test_all_schemes_take_2_6_mb_and_20_s_open_in_2_s_and_answer_in_50_ms(
+def test_all_schemes_take_2_7_mb_and_20_s_open_in_2_s_and_answer_in_50_ms(
     everything, tmp_path, request
 ):
     text, seconds = written(everything)
-    assert len(text.encode()) <= 2_600_000
+    assert len(text.encode()) <= 2_700_000
     assert seconds <= 20 * min(2.0, busy())
     browser = request.getfixturevalue("browser")
     assert min(browser.show(text, tmp_path) for _ in range(3)) <= 2 * busy()

@@ -182,7 +182,7 @@ def test_the_picture_shows_what_each_choice_is_worth(tmp_path):
         bars = picture.bars_of(results, name)
         best = min((v, k) for k, v in error[name].items() if k[1] == "two_phase")
         ((_, held),) = bars.groups
-        assert held[0].name == "ring, not two phases"
+        assert held[0].name == "ring, room for W, not two phases"
         assert held[0].factor == pytest.approx(error[name, best[1][0], "ring"] / best[0])
         assert {b.name for b in held} <= set(texts)
     # Whole at 400 pixels: no line of words is wider than the picture, in a wide font.

@@ -11,6 +11,7 @@ import pytest
 import apscope
 from apscope._replay.ladder import RUNGS, ladder_schemes
 from apscope._results.differences import Sent, cause, chain, decompose, differences, sides_differ
+from apscope._results.ranking import RANKS
 from apscope.cli import main
 from apscope.schemes import Scheme
 
@@ -185,8 +186,20 @@ def test_a_format_and_a_rule_are_checked():
     with pytest.raises(ValueError, match="no format"):
         ladder_schemes([])
     rungs = [rung.name for rung in RUNGS]
-    assert [rung for _, rung in ladder_schemes("e2m1fn")] == rungs and rungs[-1] == "16"
-    assert [rung for _, rung in ladder_schemes("e3m4")] == rungs[:-1]  # blocks of 32 are the finest
+    four, eight = ([rung for _, rung in ladder_schemes(f)] for f in ("e2m1fn", "e3m4"))
+    assert four == [r for r in rungs if r != "32, √W"] and four[-2:] == ["16", "16, √W"]
+    assert eight == [r for r in rungs if not r.startswith("16")] and eight[-1] == "32, √W"
+
+
+def test_the_room_of_a_ring_is_a_rung_that_two_phases_do_not_read(digits):
+    """With two exponent bits room for √W gains; the reduction's factor is then the best ring's."""
+    found = apscope.ladder(digits, ["e2m1fn"]).set_index(["topology", "rung"])
+    finest, less = (found.xs(rung, level="rung") for rung in ("16", "16, √W"))
+    assert less["finer_than"].eq("16").all()
+    gain = finest.at["ring", RANKS] / less.at["ring", RANKS]
+    assert less.at["ring", "factor"] == pytest.approx(gain) and gain > 2
+    assert less.at["two_phase", "factor"] == 1.0
+    assert less.at["two_phase", "reduction_factor"] < finest.at["two_phase", "reduction_factor"] / 2
     assert ladder_schemes(["e3m4"], "ceil")["e3m4", "layer"] == "aps:e3m4"
 
 
@@ -220,7 +233,8 @@ def test_the_command_prints_errors_and_factors(request, capsys, tmp_path):
     assert main(["ladder", trace, "--formats", "e3m4", "--steps", "0:12", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     ring = [r for r in rows if r["topology"] == "ring"]
-    assert [r["rung"] for r in ring] == [r.name for r in RUNGS[:-1]] and rows[0]["factor"] is None
+    assert [r["rung"] for r in ring] == [rung for _, rung in ladder_schemes("e3m4")]
+    assert rows[0]["factor"] is None
     assert {r["topology"] for r in rows} == {"ring", "two_phase"}
     held = apscope.replay(
         trace, ["aps:e3m4,rule=tight", "aps:e3m4,rule=tight,unit=model"], steps="0:4"

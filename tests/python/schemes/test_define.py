@@ -216,7 +216,12 @@ def test_a_states_number_that_is_no_integer_is_quoted_as_short_as_it_can_be():
         ),
         (("aps:e4m3", np.float32(1)), {}, ValueError, "first axis must be the workers"),
         (("aps:e4m3", G[:0]), {}, ValueError, "at least one"),
-        (("aps:e4m3", G), {"topology": "rong"}, ValueError, "unknown topology 'rong'"),
+        (
+            ("aps:e4m3", G),
+            {"topology": "rong"},
+            ValueError,
+            "unknown topology 'rong'; did you mean ring?",
+        ),
         (("hybrid(else=aps:e4m3)", G), {}, ValueError, "is a policy"),
         (("fractrain", G), {}, ValueError, "needs loss; give loss="),
         (

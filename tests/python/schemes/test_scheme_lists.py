@@ -12,7 +12,7 @@ BASELINES = ["none:fp32", "none:bf16", "none:fp16"]
 
 def test_main_has_the_baselines_blocks_and_the_rivals_at_five_exponent_widths():
     specs = [s.spec for s in apscope.schemes.main_schemes()]
-    assert specs[:3] == BASELINES and len(specs) == len(set(specs)) == 39
+    assert specs[:3] == BASELINES and len(specs) == len(set(specs)) == 43
     # Hardware's first: blocks of 8 and of 4 bits, then one scale for more.
     assert specs[3:9] == [
         "mx",
@@ -35,7 +35,12 @@ def test_main_has_the_baselines_blocks_and_the_rivals_at_five_exponent_widths():
         ("e2m1fn", 16),
         ("e3m0noinf", 16),
     ):
-        assert {f"aps:{f},rule=tight", f"aps:{f},rule=tight,unit={unit}"} < set(specs)
+        finest = f"aps:{f},rule=tight,unit={unit}"
+        assert {f"aps:{f},rule=tight", finest} < set(specs)
+        # In a ring, too, with the room that is best for few exponent bits.
+        keys = f"rule=tight,unit={unit},overflow=saturate"
+        less = f"aps:{f},headroom=sqrt_workers,{keys}"
+        assert (less in specs) == (f != "e4m3fn")
     for f in ("e4m3fn", "e3m4"):  # rungs of the ladder that differ in nothing but the scale
         assert {
             f"loss_scaling:{f},scale=largest,rule=tight",
@@ -60,9 +65,9 @@ def test_main_has_the_baselines_blocks_and_the_rivals_at_five_exponent_widths():
     assert [s for s in specs if "best" in s] == [best]
     # A block has the elements of the hardware's formats of as many bits, and no list has another.
     units = {
-        (apscope.FloatFormat(s.format).storage_bits, int(s.spec.rpartition("unit=")[2]))
+        (apscope.FloatFormat(s.format).storage_bits, int(s.keys["unit"]))
         for s in apscope.schemes.main_schemes()
-        if s.spec.rpartition("unit=")[2].isdigit()
+        if s.keys.get("unit", "").isdigit()
     }
     assert units == {(8, 32), (4, 16)}
 
