@@ -10,6 +10,20 @@
 
 namespace apscope::detail {
 
+inline BlockMoments make_block_moments(const BlockTask& task, const RandomStream& stream = {}) {
+    const auto towards = [&](RoundingMode mode) {
+        return make_cast<double>(task.format.element, {mode});
+    };
+    return {make_block_rounding(task.format, task.projection, stream),
+            towards(RoundingMode::toward_zero), towards(RoundingMode::away_from_zero)};
+}
+// The limits of the elements.
+inline FloatScale limits_of(const BlockTask& task) {
+    const FloatFormat& element = task.format.element;
+    return {make_cast<double>(element, task.projection), 1.0, 1.0, element.smallest_normal(),
+            element.largest()};
+}
+
 // count: the elements of a piece. amax_bits: one for every worker, if the format has a tensor
 // scale.
 inline BlockMessages make_block_messages(const BlockTask& task, std::uint64_t count,
@@ -19,7 +33,6 @@ inline BlockMessages make_block_messages(const BlockTask& task, std::uint64_t co
     const BlockFormat& format = task.format;
     const FloatFormat& element = format.element;
     const auto size = static_cast<unsigned>(format.block_size);
-    const auto towards = [&](RoundingMode mode) { return make_cast<double>(element, {mode}); };
     return {values,
             codes,
             scales,
@@ -27,15 +40,12 @@ inline BlockMessages make_block_messages(const BlockTask& task, std::uint64_t co
             count,
             (count + size - 1) / size,
             std::countr_zero(size),
-            make_block_rounding(format, task.projection, {}),
+            make_block_moments(task),
             make_codec(element),
             make_codec(format.scale),
             static_cast<float>(element.smallest_positive()),
             element.storage_bits(),
-            towards(RoundingMode::toward_zero),
-            towards(RoundingMode::away_from_zero),
-            {make_cast<double>(element, task.projection), 1.0, 1.0, element.smallest_normal(),
-             element.largest()},
+            limits_of(task),
             amax_bits};
 }
 

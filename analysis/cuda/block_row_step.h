@@ -9,9 +9,9 @@
 // scales and factors `blocks` apart.
 #pragma once
 
-#include <cfloat>
 #include <cstdint>
 
+#include "analysis/cuda/block_moments.h"
 #include "analysis/cuda/line_sums.h"
 #include "analysis/cuda/piece.h"
 #include "analysis/cuda/row_step.h"
@@ -37,6 +37,24 @@ struct BlockUseSums {
                 a.factor_min < b.factor_min ? a.factor_min : b.factor_min,
                 a.factor_max > b.factor_max ? a.factor_max : b.factor_max};
     }
+    // Of one block. least, most: the magnitudes of its finite elements other than 0; most is 0 if
+    // there is none.
+    APSCOPE_HD static BlockUseSums of(const BlockFactor& block, double least, double most,
+                                      bool is_saturated) {
+        const auto exponent = [](double x) {
+            return exponent_of<double>(bits_cast<std::uint64_t>(x));
+        };
+        BlockUseSums use;
+        if (block.factor > 0.0) use.factor_min = use.factor_max = exponent(block.factor);
+        if (most == 0.0) return use;
+        const int range = exponent(most) - exponent(least);
+        use.blocks = 1;
+        use.saturated = is_saturated ? 1 : 0;
+        use.range_sum = static_cast<std::uint32_t>(range);
+        use.range_max = range;
+        if (block.scale > 0.0) use.scale_min = use.scale_max = exponent(block.scale);
+        return use;
+    }
 };
 
 struct BlockMessages {
@@ -45,11 +63,10 @@ struct BlockMessages {
     double* factors;  // of the elements of a block, before they were rounded
     std::uint64_t pitch, blocks;
     int log2_size;  // of the number of elements of a block
-    BlockRounding rounding;
+    BlockMoments roundings;
     Codec element_codec, scale_codec;
     float unit;  // the smallest positive element
     int element_bits;
-    Cast<double> down, up;           // to the elements towards and away from zero
     FloatScale scale;                // the limits of the element format
     const std::uint32_t* amax_bits;  // one for every worker, if the format has a tensor scale
 
@@ -59,7 +76,7 @@ struct BlockMessages {
     }
     APSCOPE_HD double element(std::uint64_t worker, std::uint64_t i) const {
         const std::uint32_t code = codes[worker * pitch + i];
-        if (!rounding.twos_complement) return decode_one(code, element_codec);
+        if (!roundings.rounding.twos_complement) return decode_one(code, element_codec);
         return integer_value(code, 1u << (element_bits - 1), unit);
     }
     APSCOPE_HD SentValue at(std::uint64_t worker, std::uint64_t i) const {
@@ -69,8 +86,8 @@ struct BlockMessages {
         return decode_one(std::uint32_t{scales[block]}, scale_codec);
     }
     APSCOPE_HD TensorScale tensor_of(std::uint64_t worker) const {
-        return tensor_scale(rounding.scaling,
-                            amax_bits + (rounding.scaling.tensor_scale ? worker : 0));
+        const BlockScaling& scaling = roundings.rounding.scaling;
+        return tensor_scale(scaling, amax_bits + (scaling.tensor_scale ? worker : 0));
     }
     APSCOPE_HD int block_bits() const { return log2_size; }
     // Stores the factor of the block that begins at element `first`.
@@ -78,59 +95,19 @@ struct BlockMessages {
         const std::uint64_t block = block_of(worker, first);
         const float block_scale = block_scale_of(block);
         const TensorScale tensor = tensor_of(worker);
-        const bool ratio = rounding.scaling.rule == ScaleRule::ratio;
+        const bool ratio = roundings.rounding.scaling.rule == ScaleRule::ratio;
         const double factor = block_scale == 0.0f ? 0.0
-                              : ratio             ? widened(factor_of(block_scale, tensor))
-                                                  : 1.0 / widened(block_scale);
+                              : ratio ? widened(BlockMoments::factor_of(block_scale, tensor))
+                                      : 1.0 / widened(block_scale);
         factors[block] = factor;
         return {factor, widened(block_scale) / widened(tensor.value)};
     }
 
-    // The moments of rounding x, which became y, as emulation/schemes/codecs/block_moments.h
-    // computes them.
+    // The moments of rounding x, which became y.
     APSCOPE_HD RoundingMoments moments(std::uint64_t worker, std::uint64_t i, float x,
                                        double y) const {
-        const double wide = widened(x);
-        if (!is_stochastic(rounding.element.rounding)) return {y - wide, 0.0, true};
-        if (!ErrorLane::finite(wide) || !ErrorLane::finite(y)) return {0.0, 0.0, true};
-        const float block_scale = block_scale_of(block_of(worker, i));
-        const TensorScale tensor = tensor_of(worker);
-        const auto decoded = [&](double element) -> double {
-            const double product = element * widened(block_scale);
-            return rounding.scaling.tensor_scale ? widened(narrowed(product) / tensor.value)
-                                                 : product;
-        };
-        const double v = scaled(x, block_scale, tensor);
-        const RoundingMoments m = moments_by_mode(v, rounding.element);
-        const double mean = v + m.bias;
-        if (m.variance == 0.0) return {decoded(mean) - wide, 0.0, true};
-        double low, high;
-        if (quanta_serve(rounding.element)) {
-            const SignedQuanta number(v, rounding.element);
-            low = number.with_sign(number.q.k * number.q.quantum);
-            high = number.with_sign((number.q.k + 1.0) * number.q.quantum);
-        } else {
-            low = round_by_mode<double>(v, down, 0, rounding.stream, 0);
-            high = round_by_mode<double>(v, up, 0, rounding.stream, 0);
-        }
-        const double p = (mean - low) / (high - low), first = decoded(low),
-                     gap = decoded(high) - first;
-        return {first + p * gap - wide, p * (1.0 - p) * (gap * gap), true};
-    }
-
-private:
-    // Of the rule ratio.
-    APSCOPE_HD float factor_of(float block_scale, const TensorScale& tensor) const {
-        const float factor = 1.0f / (block_scale * tensor.inverse);
-        return FLT_MAX < factor ? FLT_MAX : factor;
-    }
-    // x in units of its block's scale.
-    APSCOPE_HD double scaled(float x, float block_scale, const TensorScale& tensor) const {
-        if (rounding.scaling.rule != ScaleRule::ratio) return widened(x) / widened(block_scale);
-        const float product = x * factor_of(block_scale, tensor);
-        const double largest = rounding.scaling.largest, wide = widened(product);
-        const double low = wide < -largest ? -largest : wide;
-        return low > largest ? largest : low;
+        return roundings.of(widened(x), x, y, block_scale_of(block_of(worker, i)),
+                            tensor_of(worker));
     }
 };
 
@@ -172,9 +149,6 @@ struct BlockUseStep {
     }
 
 private:
-    APSCOPE_HD static int exponent_of_number(double x) {
-        return exponent_of<double>(bits_cast<std::uint64_t>(x));
-    }
     APSCOPE_HD BlockUseSums of_block(std::uint64_t worker, std::uint64_t first,
                                      std::uint64_t end) const {
         const BlockFactor block = messages.begin_block(worker, first);
@@ -189,16 +163,7 @@ private:
                                                   absolute(messages.element(worker, i)),
                                                   messages.limits().largest);
         }
-        BlockUseSums use;
-        if (block.factor > 0.0) use.factor_min = use.factor_max = exponent_of_number(block.factor);
-        if (most == 0.0f) return use;
-        const int range = exponent_of_number(most) - exponent_of_number(least);
-        use.blocks = 1;
-        use.saturated = saturated ? 1 : 0;
-        use.range_sum = static_cast<std::uint32_t>(range);
-        use.range_max = range;
-        if (block.scale > 0.0) use.scale_min = use.scale_max = exponent_of_number(block.scale);
-        return use;
+        return BlockUseSums::of(block, least, most, saturated);
     }
 };
 

@@ -71,7 +71,7 @@ public:
             try {
                 parts.emplace(plan.encoded_sums() != 0 ? elements : 0, plan.workers(),
                               blocks * sum_block);
-                buffers.emplace(queue, plan, blocks, blocks < all_blocks, parts->extents());
+                buffers.emplace(queue, plan, blocks, blocks < all_blocks, *parts);
             } catch (const std::bad_alloc&) {
                 if (blocks == 1) throw;
                 blocks = (blocks + 1) / 2;
@@ -184,32 +184,35 @@ private:
         Memory<HopInstruction> instructions;
         Memory<ReducedRow> reduced_rows;
         std::array<Inputs, 2> inputs;  // of pieces in turn; the second only if there are several
-        Memory<float> rounded, phase_sums;
+        Memory<float> rounded, phase_sums, norms;
         Memory<double> factors;
         Memory<std::uint8_t> codes, scales;
         Memory<std::int16_t> exponents;
         Memory<std::uint32_t> amax_bits,  // RowPlan::amax_bits()
             sum_amax;                     // of the blocks of encoded sums of the item
         Memory<double> reference, sent, results, drawn, errors, slots;
+        Memory<double> wide_values, wide_bias, wide_variance;
+        Memory<BasisUse> in_use;
         Memory<LineSums> sums;
         Memory<BlockUseSums> uses;
         Memory<RatioProduct> ratios;
         Memory<DrawSums> draws;
         Memory<SumExtent> extents;  // of the item
+        Memory<double> edges;       // of the parts of encoded sums
 
-        // of_sum: the number of extents of a sum in two phases.
         Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks, bool several,
-                std::uint64_t of_sum)
-            : Buffers(queue, plan, blocks, several, of_sum, plan.sizes()) {}
+                const ShardPieces& parts)
+            : Buffers(queue, plan, blocks, several, parts, plan.sizes()) {}
 
     private:
         Buffers(Queue& queue, const RowPlan& plan, std::uint64_t blocks, bool several,
-                std::uint64_t of_sum, const RowPlan::Sizes& size)
+                const ShardPieces& parts, const RowPlan::Sizes& size)
             : instructions(queue.template allocate<HopInstruction>(plan.instructions().size())),
               reduced_rows(queue.template allocate<ReducedRow>(plan.rows().size())),
               inputs{Inputs(queue, size, blocks), Inputs(queue, size, several ? blocks : 0)},
               rounded(queue.template allocate<float>(blocks * size.row_floats)),
               phase_sums(queue.template allocate<float>(blocks * size.phase_sums)),
+              norms(queue.template allocate<float>(blocks * size.norms)),
               factors(queue.template allocate<double>(blocks * size.scales)),
               codes(queue.template allocate<std::uint8_t>(blocks * size.codes)),
               scales(queue.template allocate<std::uint8_t>(blocks * size.scales)),
@@ -222,11 +225,16 @@ private:
               drawn(queue.template allocate<double>(blocks * size.drawn)),
               errors(queue.template allocate<double>(blocks * size.errors)),
               slots(queue.template allocate<double>(blocks * size.slots)),
+              wide_values(queue.template allocate<double>(blocks * size.wide)),
+              wide_bias(queue.template allocate<double>(blocks * size.wide)),
+              wide_variance(queue.template allocate<double>(blocks * size.wide)),
+              in_use(queue.template allocate<BasisUse>(blocks * size.in_use)),
               sums(queue.template allocate<LineSums>(blocks * size.sums)),
               uses(queue.template allocate<BlockUseSums>(blocks * size.uses)),
               ratios(queue.template allocate<RatioProduct>(blocks * size.ratios)),
               draws(queue.template allocate<DrawSums>(blocks * size.draws)),
-              extents(queue.template allocate<SumExtent>(plan.encoded_sums() * of_sum)) {}
+              extents(queue.template allocate<SumExtent>(plan.encoded_sums() * parts.extents())),
+              edges(queue.template allocate<double>(plan.edged_sums() * parts.edges())) {}
     };
 
     // The sums of a piece on their way to the host.

@@ -48,6 +48,14 @@ void add_block(ErrorStatistics& s, const LineSums& block) {
     for (std::size_t k = 0; k < s.split.sums.size(); ++k) s.split.sums[k] += block.split[k];
 }
 
+// The elements of a sum for which the device stores an amax or a norm; 0 if there are none.
+std::uint64_t block_of_sums(const PhaseTask& phases) {
+    if (phases.units) return phases.units->unit;
+    if (phases.uniform) return phases.uniform->bucket;
+    if (!phases.blocks || phases.blocks->rotates) return 0;
+    return static_cast<std::uint64_t>(phases.blocks->format.block_size);
+}
+
 BlockUse use_of(const BlockUseSums& sums) {
     BlockUse use;
     use.blocks = sums.blocks;
@@ -80,12 +88,20 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elem
             plan.first_amax = amax_bits_.size();
             for (const float amax : task.blocks->amax)
                 amax_bits_.push_back(bits_cast<std::uint32_t>(amax));
-            sizes_.codes = w * sum_block;
-            sizes_.scales = std::max(sizes_.scales, w * (sum_block / size));
+            if (task.blocks->rotates) {
+                sizes_.in_use = w;
+            } else {
+                sizes_.codes = w * sum_block;
+                sizes_.scales = std::max(sizes_.scales, w * (sum_block / size));
+            }
+        } else if (task.uniform) {
+            plan.messages.push_back({{0, workers}, {}, nullptr});
+            sizes_.norms = std::max(sizes_.norms, w * (sum_block / task.uniform->bucket));
         } else if (task.units) {
             plan.scale = task.units->wire.scale;
             sizes_.exponents = std::max(sizes_.exponents, w * (sum_block / task.units->unit));
         }
+        if (task.is_wide()) sizes_.wide = w * sum_block;
         if (!task.wires.empty()) plan.scale = task.wires[0].scale;
         plan.scale.units = divisor;
         for (const WireTask& wire : task.wires) {
@@ -98,15 +114,13 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elem
         if (task.phases) {  // its rows have no errors in units in the last place
             sizes_.phase_sums = sum_block;
             if (task.phases->encodes()) plan.encoded_sum = encoded_sums_++;
-            if (task.phases->blocks || task.phases->units) {
-                const auto size =
-                    task.phases->units
-                        ? std::uint64_t{task.phases->units->unit}
-                        : static_cast<std::uint64_t>(task.phases->blocks->format.block_size);
+            if (const std::uint64_t size = block_of_sums(*task.phases)) {
                 plan.first_sum_block = sum_blocks_;
                 plan.blocks_of_shard = ((elements + w - 1) / w + size - 1) / size;
                 sum_blocks_ += w * plan.blocks_of_shard;
             }
+            const bool rotates = task.phases->blocks && task.phases->blocks->rotates;
+            if (rotates || task.phases->uniform) plan.edge = edged_sums_++;
         }
         std::vector<ReducedRow> sampled;
         int slots = 0;
@@ -154,9 +168,10 @@ RowPlan::RowPlan(std::span<const RowTask> tasks, int workers, std::uint64_t elem
 std::uint64_t RowPlan::bytes() const {
     const Sizes& s = sizes_;
     const std::uint64_t doubles =
-        sum_block + s.sent + s.results + s.drawn + 2 * s.noise + s.errors + s.slots;
-    return s.exponents * sizeof(std::int16_t) + (3 * s.row_floats + s.phase_sums) * sizeof(float) +
-           s.scales * sizeof(double) + s.codes + s.scales + doubles * sizeof(double) +
+        sum_block + s.sent + s.results + s.drawn + 2 * s.noise + s.errors + s.slots + 3 * s.wide;
+    return s.exponents * sizeof(std::int16_t) +
+           (3 * s.row_floats + s.phase_sums + s.norms) * sizeof(float) + s.scales * sizeof(double) +
+           s.codes + s.scales + doubles * sizeof(double) + s.in_use * sizeof(BasisUse) +
            s.uses * sizeof(BlockUseSums) + encoded_sums_ * sizeof(SumExtent) +
            s.sums * sizeof(LineSums) + s.ratios * sizeof(RatioProduct) + s.draws * sizeof(DrawSums);
 }

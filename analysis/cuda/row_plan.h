@@ -13,6 +13,7 @@
 #include "analysis/cuda/noise_step.h"
 #include "analysis/cuda/reduced_step.h"
 #include "analysis/cuda/shard_pieces.h"
+#include "analysis/cuda/wide_messages.h"
 #include "analysis/replay/row_device.h"
 #include "emulation/cuda/allreduce/phase_step.h"
 
@@ -56,19 +57,22 @@ public:
         std::uint64_t first_sum = 0, first_use = 0, first_ratio = 0, first_draw = 0;
         std::uint64_t first_amax = 0;  // the task's first entry in amax_bits()
         // In two phases whose sums are encoded: the task's number among those tasks, and if they
-        // are encoded in blocks, its first entry in the array of their amax, and the entries of a
-        // shard.
+        // are encoded in blocks, its first entry in the array of their amax or norms, and the
+        // entries of a shard.
         std::optional<std::uint64_t> encoded_sum = {};
         std::uint64_t first_sum_block = 0, blocks_of_shard = 0;
+        std::uint64_t edge = 0;  // the task's number among those whose sums have edges
     };
     const std::vector<Task>& tasks() const { return plans_; }
     const std::vector<ReducedRow>& rows() const { return rows_; }
     const std::vector<HopInstruction>& instructions() const { return instructions_; }
     const RowTask& intended(std::size_t task) const { return tasks_[task]; }
     int workers() const { return workers_; }
-    // The number of tasks in two phases whose sums are encoded, and of blocks of all these sums.
+    // The number of tasks in two phases whose sums are encoded, of blocks of all these sums, and of
+    // those tasks that keep something of each part of a shard for the next one: 16 numbers.
     std::uint64_t encoded_sums() const { return encoded_sums_; }
     std::uint64_t sum_blocks() const { return sum_blocks_; }
+    std::uint64_t edged_sums() const { return edged_sums_; }
     // The bits of the amax from which tensor scales follow, one per worker of a task that has them.
     const std::vector<std::uint32_t>& amax_bits() const { return amax_bits_; }
     double divisor() const { return divisor_; }
@@ -81,8 +85,10 @@ public:
             row_floats = 0,                                       // the workers' values
             codes = 0, scales = 0,                                // of messages in blocks
             exponents = 0,                                        // of the scales of units
-            sent = 3 * sum_block,                                 // SentSums
-            results = 0,                                          // ReducedResults
+            norms = 0,                                            // of buckets
+            wide = 0, in_use = 0,   // of wide messages: values, and as many of both moments; lines
+            sent = 3 * sum_block,   // SentSums
+            results = 0,            // ReducedResults
             drawn = 0,              // the results of draws, and their spread
             noise = 0, errors = 0,  // noise blocks, and errors of reduced rows
             phase_sums = 0,         // fp32 sums of two phases
@@ -110,7 +116,7 @@ private:
     int workers_;
     double divisor_;
     bool has_noise_;
-    std::uint64_t encoded_sums_ = 0, sum_blocks_ = 0;
+    std::uint64_t encoded_sums_ = 0, sum_blocks_ = 0, edged_sums_ = 0;
     std::vector<std::uint32_t> amax_bits_;
     std::vector<Task> plans_;
     std::vector<ReducedRow> rows_;

@@ -17,8 +17,9 @@
 //      draws        the messages and hops of K draws, and their statistics (draw_step.h)
 //
 // Messages in a block format have steps of their own in place of `wire`, and scales of units of
-// elements a step before it (block_row_step.h). In place of hops, a reduction in two phases has
-// sums and their encoding (emulation/cuda/allreduce/phase_step.h). If the sums are encoded, a
+// elements a step before it (block_row_step.h); so have messages of fp64 numbers (wide_messages.h),
+// whose exact sum `sent` writes in place of the hops. In place of hops, a reduction in two phases
+// has sums and their encoding (emulation/cuda/allreduce/phase_step.h). If the sums are encoded, a
 // replay runs twice through its item: first for the extents of the sums, then for the rows.
 //
 // Lanes are those of piece.h, 16 a block; a group of threads combines them, and one thread writes

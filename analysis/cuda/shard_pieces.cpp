@@ -13,8 +13,8 @@ ShardPieces::ShardPieces(std::uint64_t elements, int workers, std::uint64_t piec
         for (std::uint64_t i = shard.first, end = shard.first + shard.count; i < end;) {
             const std::uint64_t number = i / piece, next = std::min((number + 1) * piece, end),
                                 extents = (next - i + sum_block - 1) / sum_block;
-            pieces_[number].push_back(
-                {s, i - number * piece, next - i, i - shard.first, extents_, extents_ + extents});
+            pieces_[number].push_back({s, i - number * piece, next - i, i - shard.first,
+                                       next == end, parts_++, extents_, extents_ + extents});
             extents_ += extents;
             i = next;
         }

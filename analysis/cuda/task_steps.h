@@ -2,13 +2,16 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
 
 #include "analysis/cuda/block_row_choice.h"
+#include "analysis/cuda/rotated_step.h"
 #include "analysis/cuda/row_plan.h"
 #include "analysis/cuda/shard_pieces.h"
+#include "analysis/cuda/uniform_step.h"
 #include "emulation/cuda/allreduce/block_phase_step.h"
 #include "emulation/cuda/allreduce/wire_choice.h"
 
@@ -40,28 +43,33 @@ struct TaskSteps {
         double *const s = b.sent.get(), *const y = b.results.get();
         const std::uint64_t n = piece.count;
         const bool moments = intended.wants_moments;
-        // In two phases, the exact sum is the result of the first row.
-        const SentSums sent{intended.phases ? y : s, s + n, s + 2 * n,
-                            moments ? s + 3 * n : nullptr, moments ? s + 4 * n : nullptr};
+        const std::uint64_t rows = task.row_count, closed = task.closed_forms;
+        // The exact sum is the result of the first row, unless the hops add that.
+        const bool exact_first = rows != 0 && (intended.phases || intended.is_wide());
+        const SentSums sent{exact_first ? y : s, s + n, s + 2 * n, moments ? s + 3 * n : nullptr,
+                            moments ? s + 4 * n : nullptr};
         const auto add_sent = [&](WorkerRange workers, const auto& messages) {
             queue.launch(SentStep<std::decay_t<decltype(messages)>>{
                 inputs.rows.get(), piece, plan.workers(), workers, messages, plan.divisor(), sent});
         };
-        if (intended.blocks) {
+        if (intended.is_wide()) {
+            add_sent({0, plan.workers()}, wide_messages());
+        } else if (intended.blocks) {
             add_sent({0, plan.workers()}, block_messages());
         } else {
             for_wires([&](WorkerRange workers, const auto& wires, const FloatScale& scale) {
                 add_sent(workers, messages_by(wires, scale));
             });
         }
-        const std::uint64_t rows = task.row_count;
-        const std::uint64_t closed = task.closed_forms;
         const ReducedResults results{y, closed != 0 ? y + rows * n : nullptr,
                                      closed != 0 ? y + (rows + closed) * n : nullptr};
-        if (!intended.phases) {
+        if (!exact_first) {
             add_up(intended.keys[0], task.first_row, rows, sent, results);
         } else {
-            encode_sums(parts, encodings, y + n);
+            if (intended.phases) encode_sums(parts, encodings, y + n);
+            else
+                add_up(intended.keys[0], task.first_row + 1, rows - 1, {},
+                       {y + n, nullptr, nullptr});
             if (closed != 0) queue.launch(ExactMomentsStep{sent, n, plan.divisor(), results});
         }
         with_common_wires([&](const auto& wires) {
@@ -92,6 +100,21 @@ struct TaskSteps {
         SumExtent* const extents = b.extents.get() + *task.encoded_sum * parts.extents();
         for (const ShardPiece& part : parts.of(piece.first)) {
             const PhaseTask& phases = *intended.phases;
+            if (phases.uniform) {
+                queue.launch(SumNormStep{{},
+                                         shard_sum(part),
+                                         part.ends,
+                                         {phases.uniform->norm},
+                                         phases.uniform->bucket,
+                                         edges(part, parts),
+                                         sum_norms(part)});
+                continue;
+            }
+            if (phases.blocks && phases.blocks->rotates) {
+                queue.launch(RotatedExtentStep{{shard_sum(part), part.ends, edges(part, parts)},
+                                               extents + part.first_extent});
+                continue;
+            }
             if (phases.encoding || (phases.blocks && phases.blocks->format.tensor_scale))
                 queue.launch(SumExtentStep{b.phase_sums.get() + part.first, part.count,
                                            extents + part.first_extent});
@@ -140,6 +163,7 @@ private:
 
     // Rounds the values of every worker; `sums` receives the lines of the messages, or is null.
     void round(PhiloxKey key, LineSums* sums) {
+        if (intended.is_wide()) return round_wide(key, sums);
         if (intended.blocks) return round_blocks(key, sums);
         if (intended.units) return round_units(key, sums);
         for (const RowPlan::Messages& m : task.messages) {
@@ -206,6 +230,52 @@ private:
         queue.launch(BlockWireStep{
             {sums}, inputs.rows.get(), piece, plan.workers(), messages, intended.wire_draws});
     }
+    // The same for messages whose decoded values are fp64 numbers. In two phases, elements that are
+    // not finite do not count in the sums.
+    void round_wide(PhiloxKey key, LineSums* sums) {
+        const bool keeps_special = !intended.phases;
+        const WideMessages messages = sums != nullptr ? wide_messages() : WideMessages{};
+        if (const auto& uniform = intended.uniform) {
+            const std::uint64_t bucket = uniform->bucket;
+            queue.launch(UniformNormStep{{},
+                                         inputs.rows.get(),
+                                         piece,
+                                         plan.workers(),
+                                         {uniform->norm},
+                                         bucket,
+                                         b.norms.get()});
+            queue.launch(UniformWireStep{inputs.rows.get(), piece, plan.workers(),
+                                         uniform_rounding(*uniform, key, 0), bucket, b.norms.get(),
+                                         keeps_special, messages, b.rounded.get()});
+        } else {
+            const BlockTask& blocks = *intended.blocks;
+            queue.launch(RotatedWireStep{
+                inputs.rows.get(), piece, plan.workers(),
+                make_block_moments(blocks, words_of(key, 0, blocks.projection)), limits_of(blocks),
+                b.amax_bits.get() + task.first_amax, key, keeps_special, messages, b.rounded.get(),
+                sums != nullptr ? b.uses.get() + task.first_use * piece.blocks() : nullptr,
+                b.in_use.get()});
+        }
+        if (sums == nullptr) return;
+        queue.launch(WideWireStep{{sums},
+                                  inputs.rows.get(),
+                                  piece,
+                                  plan.workers(),
+                                  messages,
+                                  intended.wire_draws,
+                                  intended.blocks ? b.in_use.get() : nullptr});
+    }
+    WideMessages wide_messages() const {
+        return {b.wide_values.get(), b.wide_bias.get(), b.wide_variance.get(), piece.count,
+                intended.blocks ? limits_of(*intended.blocks) : FloatScale{}};
+    }
+    static UniformRounding uniform_rounding(const UniformGrid& grid, PhiloxKey key,
+                                            std::uint64_t worker) {
+        return {static_cast<double>(grid.levels),
+                std::ldexp(1.0, grid.random_bits),
+                {key, static_cast<std::uint32_t>(worker), stage_and_hop(Stage::wire, 0),
+                 grid.random_bits}};
+    }
     BlockMessages block_messages() const {
         return make_block_messages(*intended.blocks, piece.count, b.rounded.get(), b.codes.get(),
                                    b.scales.get(), b.factors.get(),
@@ -218,6 +288,12 @@ private:
     }
     ShardSum shard_sum(const ShardPiece& part) const {
         return {b.phase_sums.get() + part.first, part.count, part.in_shard};
+    }
+    double* edges(const ShardPiece& part, const ShardPieces& parts) const {
+        return b.edges.get() + task.edge * parts.edges() + ShardPieces::edges_before(part);
+    }
+    float* sum_norms(const ShardPiece& part) const {
+        return reinterpret_cast<float*>(sum_amax(part));
     }
     std::uint32_t* sum_amax(const ShardPiece& part) const {
         return b.sum_amax.get() + task.first_sum_block + part.shard * task.blocks_of_shard;
@@ -243,15 +319,28 @@ private:
         for (const ShardPiece& part : parts.of(piece.first)) {
             const RowPlan::SumEncoding& encoding = encodings[*task.encoded_sum][part.shard];
             const std::uint64_t owner = static_cast<std::uint64_t>(plan.workers()) + part.shard;
+            if (const auto& uniform = intended.phases->uniform) {
+                queue.launch(UniformSumStep{
+                    shard_sum(part), uniform_rounding(*uniform, intended.keys[0], owner),
+                    uniform->bucket, sum_norms(part), plan.divisor(), out + part.first});
+                continue;
+            }
             if (const auto& blocks = intended.phases->blocks) {
                 const BlockScaling scaling = make_block_scaling(blocks->format);
                 const std::uint32_t amax = bits_cast<std::uint32_t>(encoding.largest);
-                queue.launch(SumBlocksStep{
-                    shard_sum(part),
+                const BlockRounding rounding =
                     make_block_rounding(blocks->format, blocks->projection,
-                                        words_of(intended.keys[0], owner, blocks->projection)),
-                    tensor_scale(scaling, &amax), sum_amax(part), plan.divisor(),
-                    out + part.first});
+                                        words_of(intended.keys[0], owner, blocks->projection));
+                const TensorScale tensor = tensor_scale(scaling, &amax);
+                if (blocks->rotates)
+                    queue.launch(RotatedSumStep{{shard_sum(part), part.ends, edges(part, parts)},
+                                                rounding,
+                                                tensor,
+                                                plan.divisor(),
+                                                out + part.first});
+                else
+                    queue.launch(SumBlocksStep{shard_sum(part), rounding, tensor, sum_amax(part),
+                                               plan.divisor(), out + part.first});
                 continue;
             }
             const auto encode = [&](auto rounding, int random_bits, const auto& wires) {

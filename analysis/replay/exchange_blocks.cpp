@@ -224,7 +224,8 @@ std::optional<RowTask> ExchangeBlocks::task() {
     RowTask task = exchange_task(scheme_, item_, statistics_, facts_.reduced);
     certain_ = !task.wants_moments;
     has_scales_ = true;
-    facts_.splits = true;
+    float_grid_ = in_blocks_ = !task.uniform;
+    facts_.splits = !task.is_wide();
     const MessageBits bits = message_bits(scheme_, item_.elements());
     std::ranges::fill(payload_bits_, bits.payload);
     std::ranges::fill(side_bits_, bits.side);

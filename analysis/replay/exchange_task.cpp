@@ -5,6 +5,9 @@
 
 #include "emulation/allreduce/fp32_sums.h"
 #include "emulation/blocks/blocks.h"
+#include "emulation/schemes/codecs/block_row.h"
+#include "emulation/schemes/codecs/rotation.h"
+#include "emulation/schemes/special_values.h"
 #include "emulation/schemes/two_phase.h"
 
 namespace apscope::detail {
@@ -19,6 +22,7 @@ bool encodes_blocks(const SchemeParts& parts) {
     if (encoding.units)
         return sum_block % encoding.units->unit == 0 &&
                encoding.float_encoder->grid.division == Division{};
+    if (encoding.uniform) return sum_block % encoding.uniform->bucket == 0;
     return encoding.blocks && has_device_blocks(encoding.blocks->format);
 }
 
@@ -26,6 +30,7 @@ bool encodes_blocks(const SchemeParts& parts) {
 // and it is known before the roundings which rows K draws estimate.
 bool saturates(const SchemeParts& parts) {
     const SchemeEncoding& encoding = parts.encoding;
+    if (encoding.uniform) return true;
     const Projection& projection =
         encoding.units ? encoding.float_encoder->grid.projection : encoding.blocks->projection;
     return projection.overflow == Overflow::saturate;
@@ -38,7 +43,28 @@ const SchemeParts& phase1_of(const SchemeParts& scheme) {
 // amax: the largest finite magnitude of the row from which each tensor scale follows.
 BlockTask block_task(const BlockEncoding& encoding, std::vector<float> amax) {
     if (!encoding.format.tensor_scale) amax.clear();
-    return {encoding.format, encoding.projection, std::move(amax)};
+    return {encoding.format, encoding.projection, std::move(amax), encoding.rotates};
+}
+
+// The largest magnitudes of the workers' rows as they are rounded.
+std::vector<float> amax_of_rows(const BlockEncoding& encoding, const ItemContext& item,
+                                std::span<const AgreedStatistics> statistics) {
+    std::vector<float> amax;
+    if (!encoding.rotates) {
+        for (const AgreedStatistics& row : statistics) amax.push_back(static_cast<float>(row.amax));
+        return amax;
+    }
+    if (!encoding.format.tensor_scale) return amax;
+    Row finite;
+    for (const std::span<const float> row : item.gradients) {
+        const RowReader reader{row.size(), [&](std::size_t first, std::size_t count) {
+                                   finite.resize(count);
+                                   widen_finite(row.subspan(first, count), finite);
+                                   return std::span<const double>(finite);
+                               }};
+        amax.push_back(narrow_row(Row{amax_of(reader, true, false)})[0]);
+    }
+    return amax;
 }
 
 UnitTask unit_task(const SchemeParts& parts, int workers) {
@@ -64,6 +90,7 @@ PhaseTask phase_task(const Scheme* phase2) {
     if (phase2 == nullptr) return task;
     const SchemeEncoding& encoding = phase2->parts.encoding;
     if (encoding.units) task.units = unit_task(phase2->parts, 1);
+    else if (encoding.uniform) task.uniform = encoding.uniform;
     else task.blocks = block_task(*encoding.blocks, {});
     return task;
 }
@@ -94,15 +121,17 @@ RowTask exchange_task(const SchemeParts& scheme, const ItemContext& item,
     if (encoding.units) {
         task.units = unit_task(parts, phases ? 1 : item.workers());
         task.units->agrees = phases == nullptr;
+    } else if (encoding.uniform) {
+        task.uniform = encoding.uniform;
     } else {
-        std::vector<float> amax;
-        for (const AgreedStatistics& row : statistics) amax.push_back(static_cast<float>(row.amax));
+        std::vector<float> amax = amax_of_rows(*encoding.blocks, item, statistics);
         if (encoding.blocks->agrees && phases == nullptr)
             std::ranges::fill(amax, std::ranges::max(amax));
         task.blocks = block_task(*encoding.blocks, std::move(amax));
     }
     if (phases) task.phases = phase_task(phases->phase2.get());
     task.wire_draws = task.wants_moments =
+        encoding.uniform ||
         is_stochastic(encoding.units ? encoding.float_encoder->grid.projection.rounding
                                      : encoding.blocks->projection.rounding);
     const Reduction* codes =
@@ -138,9 +167,15 @@ MessageBits message_bits(const SchemeParts& scheme, std::size_t elements) {
         return {payload_bits(encoding.float_encoder->grid, elements),
                 8 * ((elements + unit - 1) / unit), 0};
     }
+    if (const std::optional<UniformGrid>& grid = encoding.uniform)
+        return {grid->payload_bits(elements), 32 * ((elements + grid->bucket - 1) / grid->bucket),
+                0};
     const BlockFormat& format = encoding.blocks->format;
-    const ScaleBits side = scale_bits_of(format, BlockShape{1, elements, 1}.blocks(format));
-    return {payload_bits(format, elements), side.all, side.of_tensor};
+    const auto blocks = BlockShape{1, elements, 1}.blocks(format);
+    const ScaleBits side = scale_bits_of(format, blocks);
+    // The zeros that pad a rotated group are sent, too.
+    const std::size_t sent = encoding.blocks->rotates ? blocks * Rotation::size : elements;
+    return {payload_bits(format, sent), side.all, side.of_tensor};
 }
 
 }  // namespace apscope::detail

@@ -23,6 +23,7 @@
 #include "emulation/arithmetic/rounding_steps.h"
 #include "emulation/schemes/block_encoding.h"
 #include "emulation/schemes/codecs/block_use.h"
+#include "emulation/schemes/codecs/uniform_grid.h"
 
 namespace apscope::detail {
 
@@ -50,6 +51,7 @@ struct BlockTask {
     // The largest finite magnitude from which the tensor scale of each worker's message follows;
     // empty if the format has no tensor scale.
     std::vector<float> amax = {};
+    bool rotates = false;  // BlockEncoding::rotates
 };
 
 // Rounding to a float grid under a power of two for every `unit` consecutive elements, of which the
@@ -75,16 +77,20 @@ struct PhaseTask {
     // The sums are rounded to this format, and `amax` is empty, because it is that of a sum.
     std::optional<BlockTask> blocks = {};
     std::optional<UnitTask> units = {};
+    std::optional<UniformGrid> uniform = {};
 
-    bool encodes() const { return encoding || blocks || units; }
+    bool encodes() const { return encoding || blocks || units || uniform; }
 };
 
 // One scheme whose messages are rounded to a format.
 struct RowTask {
-    std::vector<WireTask> wires;  // one for all workers, or one for each; empty with the next two
+    std::vector<WireTask> wires;  // one for all workers, or one for each; empty with the next three
     std::optional<BlockTask> blocks = {};
     std::optional<UnitTask> units = {};
+    std::optional<UniformGrid> uniform = {};
     bool wire_draws = false;  // wire rows have moments
+    // True if decoded values are fp64 numbers; the sums in fp32 round them.
+    bool is_wide() const { return uniform || (blocks && blocks->rotates); }
     // Set for a reduction in two phases, which has two reduced rows, the exact one and its own, of
     // which only the first may have moments, and neither `step` nor `accumulator`.
     std::optional<PhaseTask> phases;

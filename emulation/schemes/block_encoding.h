@@ -4,6 +4,8 @@
 //      BlockEncoding    to a block format; every worker has its own scales
 //      UnitEncoding     to the grid of the float encoder, under a power of two for each unit of
 //                       consecutive elements, which follows from the unit's amax
+//      UniformGrid      at random to uniform levels relative to the norm of a bucket
+//                       (codecs/uniform_grid.h)
 #pragma once
 
 #include <cstddef>
@@ -20,6 +22,8 @@ struct BlockEncoding {
     Projection projection;
     // The tensor scale follows from the amax of all workers' rows; false: of the message's row.
     bool agrees = false;
+    // Groups of elements are rotated before they are rounded, and the results back (rotation.h).
+    bool rotates = false;
 };
 
 struct UnitEncoding {

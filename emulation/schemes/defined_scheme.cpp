@@ -91,6 +91,7 @@ Scheme define_scheme(const std::string& name, const Scheme& base, DefinedParts p
         own.encoding.mixes_elements = true;  // the caller's parts may mix elements
         own.encoding.blocks.reset();         // and no description states them
         own.encoding.units.reset();
+        own.encoding.uniform.reset();
         own.transport.scale_bits = 0;
     }
     replace_memory(own, parts);

@@ -11,6 +11,7 @@
 
 #include "emulation/schemes/block_encoding.h"
 #include "emulation/schemes/choice.h"
+#include "emulation/schemes/codecs/uniform_grid.h"
 #include "emulation/schemes/exchange.h"
 #include "emulation/schemes/float_encoder.h"
 
@@ -129,6 +130,7 @@ struct SchemeEncoding {
     // What a device needs to know in place of encode(), and in two phases of encode() and reduce().
     std::optional<BlockEncoding> blocks = {};
     std::optional<UnitEncoding> units = {};
+    std::optional<UniformGrid> uniform = {};
     std::shared_ptr<const PlainPhases> plain_phases = {};
     // The bytes of the tables that each thread stores for rows of this length, besides the memory
     // that is counted per element.

@@ -84,23 +84,36 @@ RowTask in_phases(const char* name, RoundingMode rounding, int wires, bool encod
     return task;
 }
 
-// Messages in blocks of a format, gathered, or in two phases, in which the sums are encoded, too.
-RowTask in_blocks(const char* name, RoundingMode rounding, std::size_t workers, bool in_phases) {
-    const Projection projection{rounding, Overflow::saturate};
-    RowTask task;
-    task.blocks = BlockTask{parse_block_format(name), projection};
-    if (task.blocks->format.tensor_scale)
-        for (std::size_t w = 0; w < workers; ++w)
-            task.blocks->amax.push_back(1.0f + static_cast<float>(w % 3));
-    if (in_phases) {
-        task.phases.emplace();
-        task.phases->blocks = BlockTask{task.blocks->format, projection};
-    }
+// Messages that are gathered, or in two phases.
+void reduce(RowTask& task, bool draws, bool in_phases) {
+    if (in_phases) task.phases.emplace();
     task.step.emplace();
-    task.wire_draws = task.wants_moments = is_stochastic(rounding) && !in_phases;
+    task.wire_draws = task.wants_moments = draws && !in_phases;
     task.reduced = {{Topology{}, true, task.wants_moments, false},
                     {Topology{Topology::Kind::gather, 0, false}, false}};
     task.keys = {replay_key(5, "weight", 3, 0)};
+}
+
+// Messages in blocks of a format; in two phases the sums are encoded, too.
+RowTask in_blocks(const char* name, RoundingMode rounding, std::size_t workers, bool in_phases,
+                  bool rotates = false) {
+    const Projection projection{rounding, Overflow::saturate};
+    RowTask task;
+    task.blocks = BlockTask{parse_block_format(name), projection, {}, rotates};
+    if (task.blocks->format.tensor_scale)
+        for (std::size_t w = 0; w < workers; ++w)
+            task.blocks->amax.push_back(1.0f + static_cast<float>(w % 3));
+    reduce(task, is_stochastic(rounding), in_phases);
+    if (in_phases) task.phases->blocks = BlockTask{task.blocks->format, projection, {}, rotates};
+    return task;
+}
+
+// Uniform levels under the norms of buckets.
+RowTask in_levels(const UniformGrid& grid, bool in_phases) {
+    RowTask task;
+    task.uniform = grid;
+    reduce(task, true, in_phases);
+    if (in_phases) task.phases->uniform = grid;
     return task;
 }
 
@@ -215,6 +228,12 @@ std::vector<Job> replay_jobs(std::size_t n) {
     add("mxfp8_e4m3, two phases", in_blocks("mxfp8_e4m3", nearest, workers, true));
     add("nvfp4, stochastic, gathered",
         in_blocks("nvfp4", RoundingMode::stochastic, workers, false));
+    add("nvfp4, stochastic, rotated, gathered",
+        in_blocks("nvfp4", RoundingMode::stochastic, workers, false, true));
+    add("nvfp4, stochastic, rotated, two phases",
+        in_blocks("nvfp4", RoundingMode::stochastic, workers, true, true));
+    add("qsgd, gathered", in_levels({}, false));
+    add("qsgd, two phases", in_levels({}, true));
     return jobs;
 }
 
@@ -239,7 +258,10 @@ bool prove_replay() {
                 for (const char* name : {"mxfp8_e4m3", "mxint8", "nvfp4", "blocks:e2m1,block=128"})
                     tasks.push_back(in_blocks(name, rounding, workers, in_phases));
                 tasks.push_back(in_units("e4m3", rounding, 16, in_phases));
+                tasks.push_back(in_blocks("nvfp4", rounding, workers, in_phases, true));
             }
+            tasks.push_back(in_levels({}, in_phases));
+            tasks.push_back(in_levels({127, 64, 16, BucketNorm::max}, in_phases));
         }
         for (const std::size_t n :
              {std::size_t{1}, std::size_t{40},

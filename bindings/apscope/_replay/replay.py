@@ -89,10 +89,10 @@ def replay(
         a `Trace` object).
     device : str
         ``cpu``, or ``cuda``: the first GPU that CUDA finds does the work of schemes that round
-        scaled gradients to a float format (their specs name one: ``aps:e4m3``) or a block format
-        (``mx``, ``nvfp4:rht=false``), except the choice of a layer's scale: casts, hops,
-        statistics, draws. The rows are the same, byte for byte.
-        Everything else runs on the CPU: reading and statistics of the traces, ``qsgd``, scales of
+        scaled gradients to a float format (their specs name one: ``aps:e4m3``), a block format
+        (``mx``, ``nvfp4``) or uniform levels (``qsgd``), except the choice of a layer's scale:
+        casts, hops, statistics, draws. The rows are the same, byte for byte.
+        Everything else runs on the CPU: reading and statistics of the traces, scales of
         rows, schemes that work on whole tensors or have memory of elements (codebooks, signs,
         sparse ones, transforms, ``error_feedback``, ``cpd``), and tensors with fewer than 2^18
         values, elements times workers. A large tensor goes through the GPU in pieces. With `client` the

@@ -8,24 +8,10 @@
 #include <vector>
 
 #include "core/philox.h"
+#include "emulation/schemes/codecs/uniform_grid.h"
 #include "emulation/schemes/exchange.h"
 
 namespace apscope::detail {
-
-enum class BucketNorm { l2, max };
-struct UniformGrid {
-    // s: the number of positive levels.
-    int levels = 7;
-    // The number of elements that share a norm.
-    std::size_t bucket = 512;
-    int random_bits = 32;
-    BucketNorm norm = BucketNorm::l2;
-
-    int code_bits() const;  // ceil(log2(2 levels + 1))
-    std::uint64_t payload_bits(std::size_t elements) const {
-        return static_cast<std::uint64_t>(code_bits()) * elements;
-    }
-};
 
 // The norm of each bucket of a row, rounded to a finite fp32 number.
 Row bucket_norms(const RowReader& row, const UniformGrid& grid);

@@ -27,7 +27,7 @@
 
 #include "core/named_formats.h"
 #include "emulation/schemes/codecs/block_row.h"
-#include "emulation/schemes/codecs/hadamard.h"
+#include "emulation/schemes/codecs/rotation.h"
 #include "emulation/schemes/codecs/statistics.h"
 #include "emulation/schemes/shared/buckets.h"
 
@@ -35,54 +35,7 @@ namespace apscope::detail {
 
 namespace {
 
-constexpr std::size_t group = 16;
-constexpr std::array<double, group> signs{1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1};
-
-void multiply_signs(std::span<double> whole_groups) {
-    for (std::size_t first = 0; first < whole_groups.size(); first += group) {
-        for (std::size_t l = 0; l < group; ++l) whole_groups[first + l] *= signs[l];
-    }
-}
-
-// Rotates every group of a piece of a row; the piece begins with a group.
-Row turn(std::span<const double> x) {
-    Row turned(x.begin(), x.end());
-    turned.resize((x.size() + group - 1) / group * group, 0.0);
-    multiply_signs(turned);
-    hadamard(turned, group);
-    return turned;
-}
-
-void turn_back(Row& turned, std::size_t size) {
-    hadamard(turned, group);
-    multiply_signs(turned);
-    turned.resize(size);
-}
-
-// The inverse rotation makes each element the sum of the 16 elements of its group, each times 1/4
-// or -1/4.
-void turn_back_variance(Row& variance, std::size_t size) {
-    for (std::size_t first = 0; first < variance.size(); first += group) {
-        double sum = 0.0;
-        for (std::size_t l = 0; l < group; ++l) sum += variance[first + l];
-        std::fill_n(variance.begin() + static_cast<std::ptrdiff_t>(first), group,
-                    sum / static_cast<double>(group));
-    }
-    variance.resize(size);
-}
-
-// The largest magnitude of the numbers to be rounded. NaNs do not count; infinities count only if
-// `infinities` is true.
-double amax_of(const RowReader& row, bool turns, bool infinities) {
-    double amax = 0.0;
-    for_runs(row, sum_block, [&](std::size_t, std::span<const double> part) {
-        Row rounded = turns ? turn(part) : Row(part.begin(), part.end());
-        if (!infinities)
-            std::ranges::replace_if(rounded, [](double x) { return std::isinf(x); }, 0.0);
-        amax = std::max(amax, amax_of(rounded));
-    });
-    return amax;
-}
+constexpr std::size_t group = Rotation::size;
 
 struct Agreed {
     double amax = 0.0;  // maximum over all workers
@@ -171,22 +124,22 @@ SchemeParts parts_of(const SchemeArguments& arguments) {
             blocks_around(p.step, RowReader::of(p.x), p.place.size, p.worker, group);
         const std::span<const double> x = around.row.read(0, around.row.size);
         settings.first_element = p.place.first - around.lead;
-        const Row turned = turns ? turn(x) : Row();
+        const Row turned = turns ? rotated(x) : Row();
         // The message also has the zeros that pad the last group.
         const std::size_t end = turns && around.ends ? turned.size() : around.lead + p.x.size();
         encoder(m, turns ? turned : x,
                 {around.lead, end - around.lead, around.begun, around.starts}, p.step, settings);
-        if (turns) turn_back(m.values, x.size());
+        if (turns) rotate_back(m.values, x.size());
         if (turns && !m.variance.empty()) {
-            turn_back(m.bias, x.size());
-            turn_back_variance(m.variance, x.size());
+            rotate_back(m.bias, x.size());
+            rotate_variance_back(m.variance, x.size());
         }
         crop(m, around.lead, p.x.size());
     };
     std::optional<BlockEncoding> blocks;
-    if (!turns && encoder.metric == FourOverSix::off && bucket == 0 &&
+    if (encoder.metric == FourOverSix::off && bucket == 0 &&
         format.nonfinite == BlockNonfinite::apart)
-        blocks = {format, projection, agrees};
+        blocks = {format, projection, agrees, turns};
     SchemeParts scheme{.grid = encoder.grid.format.name(),
                        // The workers agree on the tensor's amax, not on the scales of blocks.
                        .transport = {.code_bits = format.element.storage_bits(),

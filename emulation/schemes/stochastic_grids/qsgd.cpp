@@ -79,6 +79,7 @@ SchemeDefinition qsgd_definition() {
                                    [grid](const WorkerRow& r) { return bucket_norms(r.x, grid); }},
                     .encoding = {.encode = [grid, code](const RowPiece& p,
                                                         Message& m) { encode(p, grid, code, m); },
+                                 .uniform = code ? std::nullopt : std::optional(grid),
                                  .draws = true}};
         }};
 }
