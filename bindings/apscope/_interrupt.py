@@ -1,10 +1,13 @@
-"""Ctrl-C while a command's modules are imported: one line and exit code 130, as in `cli.main`."""
+"""Ctrl-C of a command: one line and exit code 130, also while its modules are imported."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -20,10 +23,34 @@ def _guard() -> None:
         signal.signal(signal.SIGINT, _end)
 
 
-def release() -> None:
-    """Ctrl-C is a KeyboardInterrupt again."""
-    if signal.getsignal(signal.SIGINT) is _end:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+@contextlib.contextmanager
+def interrupts() -> Iterator[None]:
+    """Ctrl-C is a KeyboardInterrupt, and an error after it is one, too.
+
+    An extension module that asks whether an object has an attribute takes the KeyboardInterrupt for
+    a no, and fails elsewhere.
+    """
+    came: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        came.append(number)
+        signal.default_int_handler(number, frame)
+
+    before = signal.getsignal(signal.SIGINT)
+    ours = before in (_end, signal.default_int_handler) and (
+        threading.current_thread() is threading.main_thread()
+    )
+    if ours:
+        signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except Exception:
+        if came:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _end(*_: Any) -> None:

@@ -5,6 +5,7 @@ Started by `library.Server` with faults.c preloaded. Reads one request per line,
 input; answers one line each.
 """
 
+import contextlib
 import ctypes
 import importlib
 import json
@@ -15,6 +16,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from typing import Any
 
 MODES = tuple("count kill kill_after kill_half no_space disk_full io_error interrupt".split())
@@ -36,8 +38,15 @@ def work(job: dict[str, Any]) -> int:
     from apscope import cli
 
     # The first that main() does; before it a process has a handler of its own.
-    release = cli.release
-    cli.release = lambda: (release(), signal.pthread_sigmask(signal.SIG_UNBLOCK, SENT))
+    interrupts = cli.interrupts
+
+    @contextlib.contextmanager
+    def unblocked() -> Iterator[None]:
+        with interrupts():
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SENT)
+            yield
+
+    cli.interrupts = unblocked
     return cli.main(job["words"])
 
 

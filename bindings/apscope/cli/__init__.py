@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
-from .._interrupt import release
+from .._interrupt import interrupts
 from .._text import escaped
 from ._output import NAME as OUTPUT
 from ._output import escaping, give_up
@@ -139,21 +139,25 @@ def _check_addresses() -> None:
         )
 
 
+def _answer(arguments: list[str]) -> int:
+    try:
+        args = _parse(arguments)
+    except SystemExit:  # of --help and --version
+        sys.stdout.flush()
+        raise
+    args.words = arguments
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: _tell(f"warning: {message}")
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+
+
 def _run(arguments: list[str]) -> int:
     try:
         _check_addresses()
-        release()
-        try:
-            args = _parse(arguments)
-        except SystemExit:  # of --help and --version
-            sys.stdout.flush()
-            raise
-        args.words = arguments
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: _tell(f"warning: {message}")
-            code: int = args.run(args)
-            sys.stdout.flush()
-            return code
+        with interrupts():
+            return _answer(arguments)
     except (ValueError, TypeError) as error:
         _tell(str(error))
         return 2

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import shutil
+import signal
 from contextlib import contextmanager
 
 import pytest
@@ -296,3 +297,23 @@ def test_a_comparison_with_a_shard_is_said_to_be_one(capsys, digits, tmp_path):
         "Of the other results: these results are only shard 0/2"
         in (tmp_path / "a.html").read_text()
     )
+
+
+@pytest.mark.parametrize("swallowed", [False, True])
+def test_an_interrupt_that_a_library_swallows_is_one(capsys, monkeypatch, swallowed):
+    """An extension that asks whether an attribute exists takes a KeyboardInterrupt for a no."""
+    from apscope.cli import _formats
+
+    def run(args):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            if not swallowed:
+                raise
+        raise TypeError("expected str, bytes or os.PathLike object, not BufferedReader")
+
+    handler = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(_formats, "run", run)
+    assert main(["formats"]) == 130
+    assert capsys.readouterr().err == "apscope: interrupted\n"
+    assert signal.getsignal(signal.SIGINT) is handler
