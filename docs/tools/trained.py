@@ -2,10 +2,12 @@
 
 python -m docs.tools.trained gpt eight docs/advice.md      of the folders of apscope train docs/gpt.toml and
                                                      docs/reductions.toml; also writes docs/trained.csv
+python -m docs.tools.trained docs/trained.csv gpt docs/advice.md      adds runs that the CSV lacks
 python -m docs.tools.trained docs/trained.csv docs/advice.md      the same without training
 
-docs/trained.csv has a row a run: the loss at its end, and what a replay of the recorded steps of the
-task's first fp32 run says of its scheme. Losses are compared with those of the same seed.
+docs/trained.csv has a row a run: the loss at its end, that of fp32 from the same seed in the same
+folder, and what a replay of the recorded steps of the task's first fp32 run says of its scheme. A
+loss depends on the machine, so it is compared with that of its own folder.
 """
 
 import itertools
@@ -19,7 +21,7 @@ from apscope._excess_loss.expected import expected_excess
 from apscope._page.numbers import figure
 from apscope._results.ranking import RANKS
 from apscope._schemes.scheme import as_scheme
-from apscope._schemes.titles import format_of
+from apscope._schemes.titles import ROOMS, format_of
 from apscope._training.folder import read
 from apscope._training.verdicts import KEY, interval, run_ends
 
@@ -48,6 +50,10 @@ FACTORS = (
     (
         "4 bits: the reduction", "aps:e2m1fn,rule=tight,unit=16 ring",
         "aps:e2m1fn,rule=tight,unit=16 two_phase",
+    ),
+    (
+        "4 bits: the room, in a ring", "aps:e2m1fn,rule=tight,unit=16 ring",
+        "aps:e2m1fn,headroom=sqrt_workers,rule=tight,unit=16,overflow=saturate ring",
     ),
     (
         "4 bits: the format, in two phases", "aps:e3m0,rule=tight two_phase",
@@ -94,14 +100,26 @@ class Trained(NamedTuple):
         return f"{self.scheme} {self.reduction}"
 
 
-def gathered(folders: list[Path]) -> pd.DataFrame:
-    """A row a run."""
+def gathered(sources: list[Path]) -> pd.DataFrame:
+    """A row a run of folders and CSV files; of a run that several have, the first."""
     found = []
-    for folder in folders:
-        _, rows, about = read(folder)
-        ends = run_ends(rows).drop(columns="skipped")
-        found.append(ends.merge(about["verdicts"][[*KEY, *REPLAYED]], how="left", on=KEY))
-    return pd.concat(found, ignore_index=True)
+    for source in sources:
+        if source.is_dir():
+            _, rows, about = read(source)
+            ends = run_ends(rows).drop(columns="skipped")
+            ends = ends.merge(about["verdicts"][[*KEY, *REPLAYED]], how="left", on=KEY)
+            found.append(beside_fp32(ends))
+        else:
+            found.append(pd.read_csv(source))
+    return pd.concat(found, ignore_index=True).drop_duplicates([*KEY, "seed"])
+
+
+def beside_fp32(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of a folder with the losses of its fp32 run from the same seed."""
+    losses = ["loss", "validation_loss"]
+    base = runs.loc[runs["scheme"] == "none:fp32", ["task", "seed", *losses]]
+    base = base.rename(columns={name: f"fp32_{name}" for name in losses})
+    return runs.merge(base, how="left", on=["task", "seed"])
 
 
 def bits_of(scheme: str) -> int:
@@ -118,7 +136,6 @@ def bits_of(scheme: str) -> int:
 def trained(table: pd.DataFrame, task: str) -> list[Trained]:
     """The exchanges of a task, without fp32."""
     own = table[table["task"] == task]
-    base = own[own["scheme"] == "none:fp32"].set_index("seed")
     found = []
     for (_, _, scheme, _), runs in own.groupby(KEY, sort=False):
         if scheme == "none:fp32":
@@ -127,8 +144,8 @@ def trained(table: pd.DataFrame, task: str) -> list[Trained]:
         found.append(
             Trained(
                 scheme, first["reduction"], bits_of(scheme), first["volume"],
-                first[RANKS], first["error_over_noise"], by_seed["loss"] - base["loss"],
-                by_seed["validation_loss"] - base["validation_loss"],
+                first[RANKS], first["error_over_noise"], by_seed["loss"] - by_seed["fp32_loss"],
+                by_seed["validation_loss"] - by_seed["fp32_validation_loss"],
             )
         )  # fmt: skip
     return found
@@ -192,7 +209,9 @@ def _short(one: Trained) -> str:
     unit = scheme.keys.get("unit", "tensor")
     scale = SCALES.get(unit, f"for {unit}")
     rounding = ", stochastic" if scheme.keys.get("rounding") == "stochastic" else ""
-    return f"`{scheme.format}`, a scale {scale}{rounding}, `{one.reduction}`"
+    headroom = scheme.keys.get("headroom", "workers")
+    room = "" if headroom == "workers" else f", room for {ROOMS[headroom]}"
+    return f"`{scheme.format}`, a scale {scale}{rounding}{room}, `{one.reduction}`"
 
 
 def tasks_of(table: pd.DataFrame) -> list[str]:
@@ -271,7 +290,7 @@ def order(table: pd.DataFrame) -> list[str]:
 def main(arguments: list[str] | None = None) -> None:
     asked = page.options(__doc__, "folders of apscope train, or the CSV").parse_args(arguments)
     csv = asked.sources[0]
-    if csv.is_dir():
+    if len(asked.sources) > 1 or csv.is_dir():
         csv = asked.page.with_name(CSV.name)
         gathered(asked.sources).to_csv(csv, index=False, float_format="%.6g")
     table = pd.read_csv(csv)
