@@ -207,9 +207,9 @@ def ladder(
         `Results.summary`, the number of steps, and
 
         - ``factor``: the error of the rung ``finer_than``, which differs only in its coarser
-          scales or, of ``32, √W``, in its room, divided by this one's: the quotient of their ``step_nmse``, over the steps that
-          both have; infinite with overflow; NaN if one of the two is missing, or has memory and
-          steps with ``gaps``;
+          scales or, of ``32, √W``, in its room, divided by this one's: the quotient of their
+          ``step_nmse``, over the steps that both have; infinite with overflow; NaN if one of the
+          two is missing, or has memory and steps with ``gaps``;
         - ``reduction_factor``: the same of the row that differs only in the reduction, that of the
           first reduction, ``other_reduction``;
         - ``format_factor``: the same of the row that differs only in the format, that of the first

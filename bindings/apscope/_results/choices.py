@@ -2,7 +2,8 @@
 
 Of the best scheme of a width one choice is changed at a time; the factor is that of the errors. A
 ring's scale leaves room for the sum, in two phases a layer's or a finer one leaves none: another
-reduction, or a coarser scale, stands there with every room that was replayed. docs/definitions.md, section 14.
+reduction, or a coarser scale, stands there with every room that was replayed. docs/definitions.md,
+section 14.
 """
 
 from __future__ import annotations

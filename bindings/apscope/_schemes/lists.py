@@ -17,9 +17,10 @@ def main_schemes() -> list[Scheme]:
     e5m2, e4m3fn and e3m4 without a scale, with one for all steps, the largest that fits, and by
     APS's own rule; the last two also with stochastic rounding. By the rule without a spare binade,
     a scale per layer and one for 32 elements of 8 bits (e4m3fn, e3m4, e2m5finite) or 16 of 4 bits
-    (e2m1fn, e3m0noinf), for at most three exponent bits also with room for the sum of the square
-    root of the workers, which saturates beyond it; for e4m3fn and e3m4 also one for all steps and one per step: rungs of the
-    ladder that differ in nothing else. Loss scales as in training systems; QSGD with 4 and 8 bits.
+    (e2m1fn, e3m0noinf), for at most three exponent bits also with room for the sum of √W of W
+    workers, which saturates beyond it; for e4m3fn and e3m4 also one for all steps and one per step:
+    rungs of the ladder that differ in nothing else. Loss scales as in training systems; QSGD with 4
+    and 8 bits.
 
     Returns
     -------

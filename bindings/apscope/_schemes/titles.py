@@ -97,8 +97,8 @@ ROOMS = {"workers": "W", "sqrt_workers": "√W", "one": "one"}
 def room(keys: str) -> str:
     """The room for the sum, for people: the keys ``headroom`` and ``overflow`` of a scheme.
 
-    What an overflow becomes is said where it is not the usual: a sum beyond the room for W workers
-    is none, beyond less room it saturates.
+    What becomes of larger sums is said where it is unusual: usually no sum exceeds the room for W
+    workers, and sums that exceed less room saturate.
 
     Examples
     --------
