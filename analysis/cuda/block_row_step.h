@@ -103,6 +103,9 @@ struct BlockMessages {
         return {factor, widened(block_scale) / widened(tensor.value)};
     }
 
+    APSCOPE_HD void add_to(RowLane& lane, float x, const SentValue& sent) const {
+        lane.add_sent(x, sent, scale);
+    }
     // The moments of rounding x, which became y.
     APSCOPE_HD RoundingMoments moments(std::uint64_t worker, std::uint64_t i, float x,
                                        double y) const {
@@ -197,33 +200,6 @@ struct UnitScaleStep {
         }
         wires.exponents[worker * wires.units + unit] =
             static_cast<std::int16_t>(block_exponent(scaling, amax));
-    }
-};
-
-// Compares the messages with the elements; a line's rows are the workers.
-struct BlockWireStep : LineSumsStep {
-    const float* rows;
-    Piece piece;
-    int workers;
-    BlockMessages messages;
-    bool moments;  // see WireStep
-
-    APSCOPE_HD std::uint64_t count() const {
-        return static_cast<std::uint64_t>(workers) * piece.blocks() * sum_lanes;
-    }
-    APSCOPE_HD RowLane begin(std::uint64_t item) const {
-        const LaneItem at(item);
-        const auto w = static_cast<std::uint64_t>(workers);
-        const std::uint64_t worker = at.line % w;
-        RowLane lane;
-        piece.each(at.line / w, at.lane, [&](std::uint64_t i) {
-            const float x = rows[worker * piece.count + i];
-            const SentValue message = messages.at(worker, i);
-            lane.add_sent(x, message, messages.scale);
-            if (moments)
-                lane.moments.add(x, message.value, messages.moments(worker, i, x, message.value));
-        });
-        return lane;
     }
 };
 

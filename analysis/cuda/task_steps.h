@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/cuda/block_row_choice.h"
+#include "analysis/cuda/message_wire_step.h"
 #include "analysis/cuda/rotated_step.h"
 #include "analysis/cuda/row_plan.h"
 #include "analysis/cuda/shard_pieces.h"
@@ -227,7 +228,7 @@ private:
         }
         if (sums == nullptr) return;
         count_blocks(messages);
-        queue.launch(BlockWireStep{
+        queue.launch(MessageWireStep<BlockMessages>{
             {sums}, inputs.rows.get(), piece, plan.workers(), messages, intended.wire_draws});
     }
     // The same for messages whose decoded values are fp64 numbers. In two phases, elements that are
@@ -257,13 +258,9 @@ private:
                 b.in_use.get()});
         }
         if (sums == nullptr) return;
-        queue.launch(WideWireStep{{sums},
-                                  inputs.rows.get(),
-                                  piece,
-                                  plan.workers(),
-                                  messages,
-                                  intended.wire_draws,
-                                  intended.blocks ? b.in_use.get() : nullptr});
+        queue.launch(WideWireStep{
+            {{sums}, inputs.rows.get(), piece, plan.workers(), messages, intended.wire_draws},
+            intended.blocks ? b.in_use.get() : nullptr});
     }
     WideMessages wide_messages() const {
         return {b.wide_values.get(), b.wide_bias.get(), b.wide_variance.get(), piece.count,

@@ -5,8 +5,7 @@
 
 #include <cstdint>
 
-#include "analysis/cuda/line_sums.h"
-#include "analysis/cuda/piece.h"
+#include "analysis/cuda/message_wire_step.h"
 
 namespace apscope::detail {
 
@@ -19,6 +18,9 @@ struct WideMessages {
     APSCOPE_HD SentValue at(std::uint64_t worker, std::uint64_t i) const {
         const double value = values[worker * pitch + i];
         return {value, value, 1.0};
+    }
+    APSCOPE_HD void add_to(RowLane& lane, float x, const SentValue& sent) const {
+        lane.pairs.add_pair(x, sent.value, scale);
     }
     APSCOPE_HD RoundingMoments moments(std::uint64_t worker, std::uint64_t i, float, double) const {
         return {bias[worker * pitch + i], variance[worker * pitch + i], true};
@@ -39,31 +41,9 @@ struct BasisUse {
     double max_ulp = 0.0;
 };
 
-// Compares the messages with the elements; a line's rows are the workers.
-struct WideWireStep : LineSumsStep {
-    const float* rows;
-    Piece piece;
-    int workers;
-    WideMessages messages;
-    bool moments;            // see WireStep
+struct WideWireStep : MessageWireStep<WideMessages> {
     const BasisUse* in_use;  // of every line, or null
 
-    APSCOPE_HD std::uint64_t count() const {
-        return static_cast<std::uint64_t>(workers) * piece.blocks() * sum_lanes;
-    }
-    APSCOPE_HD RowLane begin(std::uint64_t item) const {
-        const LaneItem at(item);
-        const auto w = static_cast<std::uint64_t>(workers);
-        const std::uint64_t worker = at.line % w;
-        RowLane lane;
-        piece.each(at.line / w, at.lane, [&](std::uint64_t i) {
-            const float x = rows[worker * piece.count + i];
-            const double y = messages.at(worker, i).value;
-            lane.pairs.add_pair(x, y, messages.scale);
-            if (moments) lane.moments.add(x, y, messages.moments(worker, i, x, y));
-        });
-        return lane;
-    }
     APSCOPE_HD void finish(std::uint64_t item, const RowLane&, const LineSums& all) const {
         const LaneItem at(item);
         if (at.lane != 0) return;
