@@ -19,7 +19,8 @@ WORDS = {
     "step; in training runs of eight small tasks it predicted the order of the losses among "
     "schemes that round to nearest, not across other roundings",
     "charts of the first screen": "a bar changes one choice of the scheme above it, on a "
-    "logarithmic scale; a dashed staircase is the front of rounded sums; boxes mark the worst "
+    "logarithmic scale; room for √W: a scale that leaves room for the sum of √W of the W workers, "
+    "and larger sums saturate; a dashed staircase is the front of rounded sums; boxes mark the worst "
     "layers; gaps are missing steps",
     "underflow": "share of nonzero values that became 0: on the wire, of what each worker sends; "
     "reduced, of the sums that should not be 0",
