@@ -11,6 +11,8 @@ _RAISED = str.maketrans("0123456789-\N{MINUS SIGN}", "⁰¹²³⁴⁵⁶⁷⁸�
 
 
 _ODD = re.compile(r"[^\n -~]")
+#: Characters that control a terminal, or change a text's direction or lines, unseen.
+_UNSEEN = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def clip(name: str, longest: int = 60) -> str:
@@ -43,6 +45,14 @@ def _escape(c: str, bytes_too: bool) -> str:
     if 0xDC80 <= ord(c) <= 0xDCFF:
         return f"\\x{ord(c) - 0xDC00:02X}" if bytes_too else c
     return repr(c)[1:-1]
+
+
+def visible(text: str, json: bool = False) -> str:
+    """Text of a page whose characters that nobody sees, and that act, are escaped.
+
+    Of JSON, so that its strings have the escapes.
+    """
+    return _UNSEEN.sub(lambda found: "\\" * json + repr(found[0])[1:-1], text)
 
 
 def printable(name: str, longest: int = 200) -> str:

@@ -249,7 +249,7 @@ def _least_cosine(plan: Plan) -> list[str]:
     cosines = np.divide(own, sums.layers, out=np.ones(len(own)), where=sums.layers > 0)
     worst = int(cosines.argmin())
     return [
-        f"the noise is unknown; the least layer_cosine of a layer is {cosines[worst]:.3g} "
+        f"the noise is unknown or 0; the least layer_cosine of a layer is {cosines[worst]:.3g} "
         f"({plan._table.units[worst].name})"
     ]
 

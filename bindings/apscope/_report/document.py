@@ -35,10 +35,10 @@ from .._results.overflow import tight_overflows
 from .._results.pooling import coded, compared_rows, topologies_of
 from .._results.ranking import RANKS
 from .._results.results import Results
-from .._results.summary import family_of
+from .._results.summary import family_of, without_repeats
 from .._results.summary import summary as summary_of
 from .._schemes.titles import reduction, titles
-from .._text import clip, count_of
+from .._text import clip, count_of, visible
 from . import cautions, first, glossary, shown_schemes
 from .against import changes
 from .library import plot_script
@@ -80,7 +80,7 @@ def page(results: Any, against: Any = None, *, gained: float | None = None) -> s
         results.persistence,
     )  # fmt: skip
     summary = summary_of(coded_results, gained=gained)
-    rows = shown_schemes.front(summary, topology)
+    rows = without_repeats(shown_schemes.front(summary, topology))
     worths = {trace: worth(rows[rows["trace"] == trace], bits) for trace in frame["trace"].unique()}
     best = [spec for table in worths.values() if len(table) for spec in table["scheme"]]
     pairs = shown_schemes.pairs(list(frame["scheme"].unique()), rows, bits)
@@ -127,7 +127,7 @@ def page(results: Any, against: Any = None, *, gained: float | None = None) -> s
     warnings = cautions.warnings(coded_results, left_out)
     if against is not None and against.incomplete:
         warnings = [f"Of the other results: {against.incomplete}.", *warnings]
-    return render(
+    text = render(
         _HERE / "template.html",
         filters,
         sections=sections,
@@ -152,6 +152,7 @@ def page(results: Any, against: Any = None, *, gained: float | None = None) -> s
         payload=base64_of(payload),
         library=base64_of(plot_script()),
     )
+    return visible(text)
 
 
 def _listed(names: list[str]) -> str:

@@ -24,6 +24,7 @@ from .._results.summary import of_topology
 from .._results.volume import at_most, in_class
 from .._results.winners import WIDTHS, least, scale_of, seconds, winner, within
 from .._schemes.titles import reduction, titles
+from .._traces.arrays import IN_MEMORY
 
 #: Shares of fp32's bytes for which the best scheme is named, and their names.
 _SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))  # and scales of blocks
@@ -159,15 +160,25 @@ def fraction(value: float) -> str:
 
 
 def command(trace: str, spec: str, topology: str, provenance: dict[str, Any]) -> str:
-    """A command that replays one scheme of the results again, with the trace's original path."""
+    """A command that replays one scheme of the results again, with the trace's original path.
+
+    Of gradients in memory, which have no path, a line of Python.
+    """
     try:
         words = shlex.split(provenance.get("command", ""))
     except ValueError:
         words = []
     path = next((word for word in words if Path(word).name == trace), trace)
-    reduced = ["--topology", topology] if topology and not is_own(topology) else []
-    seed = [] if provenance.get("seed", 0) == 0 else ["--seed", str(provenance["seed"])]
-    return shlex.join(["apscope", "replay", path, "--scheme", spec, *reduced, *seed, "-o", "again"])
+    own = not topology or is_own(topology)
+    seed = provenance.get("seed", 0)
+    if path.startswith(IN_MEMORY):
+        options = ([] if own else [f"topology={topology!r}"]) + ([f"seed={seed}"] if seed else [])
+        return f"apscope.replay({', '.join(['gradients', repr(spec), *options])})"
+    reduced = [] if own else ["--topology", topology]
+    seeded = ["--seed", str(seed)] if seed else []
+    return shlex.join(
+        ["apscope", "replay", path, "--scheme", spec, *reduced, *seeded, "-o", "again"]
+    )
 
 
 def _floor(rows: pd.DataFrame) -> float:
@@ -208,7 +219,7 @@ def row_of(
     unit = MEASURES[RANKS]
     charts = [bars_svg(choices_chart(choices, unit), width, height)] if len(choices) else []
     topology = parts.get("topology", rows["topology"].iloc[0])
-    if (rows["volume"] > 0).any():
+    if ((rows["volume"] > 0) & rows[RANKS].notna()).any():
         charts.append(
             chart_svg(
                 front_chart(
@@ -242,9 +253,7 @@ def row_of(
     return {
         "verdict": parts,
         "refused": "" if parts else refused(rows, compared),
-        "command": command(
-            trace, parts.get("scheme", rows["scheme"].iloc[0]), topology, provenance
-        ),
+        "command": command(trace, parts["scheme"], topology, provenance) if parts else "",
         "charts": [Markup(svg) for svg in charts],
         "worst": worst,
         "steps": steps,

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from .._text import visible
+
 #: Columns whose differences are shown.
 EXACT = ("nmse",)
 
@@ -49,7 +51,8 @@ def pack(tables: Mapping[str, pd.DataFrame], **others: Any) -> bytes:
                 ).tobytes()
             )
         header["tables"][name] = {"length": len(table), "columns": columns}
-    text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    told = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = visible(told, json=True).encode()
     return gzip.compress(
         b"".join([len(text).to_bytes(4, "little"), text, *parts]), compresslevel=7, mtime=0
     )

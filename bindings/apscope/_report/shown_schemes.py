@@ -36,12 +36,13 @@ FAMILIES = ("APS", "loss scaling", "stochastic", "others")
 
 
 def ladder_of(results: Any) -> dict[str, pd.DataFrame]:
-    """The table of `apscope.ladder` for every trace with two rungs of rule ``tight``."""
+    """The table of `apscope.ladder` for every trace with errors and two rungs of rule ``tight``."""
     try:
         table = ladder(results)
     except ValueError:
         return {}  # fewer than two rungs
-    return dict(iter(table.groupby("trace", sort=False)))
+    known = table.groupby("trace", sort=False)["step_nmse"].transform("count") > 0
+    return dict(iter(table[known].groupby("trace", sort=False)))
 
 
 def shows_all(rows: pd.DataFrame) -> bool:

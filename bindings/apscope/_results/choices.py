@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from .._schemes.phases import leaves_none
 from .._schemes.scheme import known_scheme
-from .differences import leaves_none
 from .pooling import is_own
 from .ranking import RANKS, UNSOUND
 from .volume import same_bytes

@@ -9,6 +9,7 @@ import pandas as pd
 
 from .._arrays.float_environment import guarded
 from .._core import BlockFormat
+from .._schemes.phases import is_phased, leaves_none
 from .._schemes.scheme import Scheme, as_scheme, known_scheme, spec_of
 from .._schemes.titles import reduction
 from .comparison import side_in
@@ -40,9 +41,6 @@ _CONSTANTS = {
     "largest": "one for all steps, the largest that never saturates",
     "best": "one for all steps, the best in hindsight",
 }
-
-#: Topologies in which messages are decoded before they are added.
-_TWO_PHASES = ("two_phase", "reduce_scatter")
 
 #: Schemes that a chain is made of, and keys that they all have.
 _CHAINED = ("loss_scaling", "aps")
@@ -166,7 +164,7 @@ def sides_differ(a: Sent, b: Sent) -> list[tuple[str, str, str]]:
     """
     sides = (a, b)
     unread = {"headroom"}
-    if any(_is_phased(s.topology) or is_own(s.topology) for s in sides if s.topology):
+    if any(is_phased(s.topology) or is_own(s.topology) for s in sides if s.topology):
         unread.add("sums")
     pairs = [one for one in differences(a.scheme, b.scheme) if one[0] not in unread]
     (stated, rooms) = ([_headroom(side, which) for side in sides] for which in (False, True))
@@ -189,22 +187,6 @@ def _headroom(side: Sent, reduced: bool) -> str:
     scheme = known_scheme(side.scheme)
     stated = described(scheme).get("headroom", "none") if scheme else "none"
     return "one" if scheme and reduced and leaves_none(scheme, side.topology) else stated
-
-
-def leaves_none(scheme: Scheme, topology: str) -> bool:
-    """Whether APS's scale leaves no room for the sum, whatever its headroom.
-
-    In two phases a layer's scale, and a finer one, are each worker's and each shard's own.
-    """
-    alone = scheme.name == "aps" and not scheme.keys["unit"].startswith(("model", "bucket"))
-    return alone and _is_phased(topology)
-
-
-def _is_phased(topology: str) -> bool:
-    """Whether every message is decoded before it is added, in all levels of a hierarchy."""
-    inner = topology.partition("(")[2].removesuffix(")") if topology[:12] == "hierarchical" else ""
-    levels = [level.strip() for level in inner.split(",")] if inner else [topology]
-    return all(level.startswith(_TWO_PHASES) for level in levels)
 
 
 def cause(differ: list[tuple[str, str, str]]) -> str:

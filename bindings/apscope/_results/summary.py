@@ -16,6 +16,7 @@ from .._arrays.float_environment import guarded
 from .._excess_loss.expected import with_expected
 from .._schemes.scheme import known_scheme
 from . import persistence
+from .choices import choices_of
 from .codes import coded_of
 from .cost import Network, modelled_times, options_of
 from .figures import columns_of, with_figures
@@ -185,6 +186,20 @@ def front(table: pd.DataFrame, topology: str) -> pd.DataFrame:
     return table[beside | pd.MultiIndex.from_frame(table[_KEY]).isin(kept)]
 
 
+def without_repeats(table: pd.DataFrame) -> pd.DataFrame:
+    """A summary with one row for what is one scheme: the first.
+
+    Schemes are one in a reduction if they differ only in keys that it does not read (the room for
+    the sum, in two phases with a layer's scale or a finer one), and in no error.
+    """
+    same = [
+        (row.trace, choices_of(row.scheme, row.topology) or row.scheme, row.topology)
+        + (str(row.step_nmse), row.overflowed, row.nonfinite)
+        for row in table.itertuples()
+    ]
+    return table[~pd.Series(same, index=table.index, dtype=object).duplicated()]
+
+
 def of_topology(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
     """Rows of one topology per trace and scheme: that of `headline`, or ``exact`` for all."""
     if topology == "exact":
@@ -194,9 +209,10 @@ def of_topology(rows: pd.DataFrame, topology: str) -> pd.DataFrame:
 
 
 def ranked(results: Any) -> pd.DataFrame:
-    """The `front` of `summary`."""
+    """The `front` of `summary`, `without_repeats`."""
     frame = frame_of(results)
-    return front(summary(frame), headline_topology(frame)).reset_index(drop=True)
+    table = front(summary(frame), headline_topology(frame))
+    return without_repeats(table).reset_index(drop=True)
 
 
 def family_of(spec: str) -> str:

@@ -27,6 +27,10 @@ _GIVE = (
 )
 
 
+#: The `source` of such a trace begins with this, and then has its name.
+IN_MEMORY = "arrays in memory/"
+
+
 def from_arrays(
     gradients: Gradients,
     *,
@@ -127,7 +131,7 @@ def _written(
     assert writer is not None  # there is a step
     writer.close()
     trace = Trace(_core.Trace.open(str(place)))
-    trace.source = f"arrays in memory/{name}"
+    trace.source = f"{IN_MEMORY}{name}"
     weakref.finalize(trace, folder.remove)
     return trace
 

@@ -24,6 +24,7 @@ from .._results.pooling import is_own
 from .._results.ranking import BLOCK_FORMATS
 from .._results.results import Results
 from .._results.winners import bits_of, winners
+from .._schemes.phases import is_phased
 from .._text import count_of, printable
 from .._traces.selection import parse_steps
 from ._arguments import add_part_of_trace, add_shape, add_threads, adder, listed, open_results
@@ -116,6 +117,9 @@ def run(args: argparse.Namespace) -> int:
             results._coded(["scheme", "topology", "stage", "wire_bits", "count", "workers"])
         )
         for trace, part in table.groupby("trace", sort=False):
+            if part[list(_ERRORS)].isna().all(axis=None):
+                print(f"{printable(trace)}: no rung has an error: the sum is 0 or not finite")
+                continue
             own = ranked[ranked["trace"] == trace]
             among = "the ladder's rungs" + (
                 " and the hardware's block formats" if own["scheme"].isin(rivals).any() else ""
@@ -135,63 +139,71 @@ def _ranked(
     return rows[[t in set(table["topology"]) or is_own(t) for t in rows["topology"]]]
 
 
+#: The errors of a rung, and the heading of a table that has only one of them.
+_ERRORS = {
+    "step_nmse": "NMSE of a step (the noise of the batch is 0 or, with one worker, unknown)",
+    "error_over_noise": "typical error over the noise of the batch (the sum is 0: no NMSE)",
+}
+_FACTORS = ["reduction_factor", "format_factor", "factor"]
+
+
 def _print(trace: str, table: pd.DataFrame) -> None:
     """A trace's errors, a table per reduction; what each choice is worth."""
-    noisy = table["error_over_noise"].notna().any()
-    unit = (
-        "step NMSE / typical error over the noise of the batch"
-        if noisy
-        else "NMSE of a step (one worker: the noise of the batch is unknown)"
-    )
     trace = printable(trace)
+    known = [name for name in _ERRORS if table[name].notna().any()]
+    both = "step NMSE / typical error over the noise of the batch"
+    unit = both if len(known) == 2 else _ERRORS[known[0]]
     reductions = list(dict.fromkeys(table["topology"]))
     for reduction in reductions:
         part = table[table["topology"] == reduction]
-        print(
-            f"{trace}: {unit}, {reduction or 'the wire'}, {count_of(part['steps'].max(), 'step')}"
-        )
-        _print_cells("one scale per", part, lambda row: _error(row, noisy), lambda rung: rung.name)
+        steps = f", {count_of(part['steps'].max(), 'step')}" if "step_nmse" in known else ""
+        print(f"{trace}: {unit}, {reduction or 'the wire'}{steps}")
+        _print_cells("one scale per", part, lambda row: _error(row, known), lambda rung: rung.name)
     for line in marks_explained(table):
         print(line)
-    best = better_reduction(table)
-    print(f"\n{trace}: error before a choice divided by that after it; 95 % intervals")
+    print()
+    if table[_FACTORS].notna().any(axis=None):
+        print(f"{trace}: error before a choice divided by that after it; 95 % intervals")
+        _print_factors(table, reductions)
+        print()
+
+
+def _print_factors(table: pd.DataFrame, reductions: Sequence[str]) -> None:
     for other in reductions[1:]:
-        drops = _drops_room(other)
+        drops = is_phased(other)
         room = (
             f"; scales of a layer and finer then leave {'no ' if drops else ''}room for the sum"
-            if drops != _drops_room(reductions[0])
+            if drops != is_phased(reductions[0])
             else ""
         )
-        print(f"the reduction, {reductions[0]} -> {other}{room}")
-        part = table[table["topology"] == other]
-        _print_cells(
-            "one scale per", part, lambda row: _factor(row, "reduction_factor"), lambda r: r.name
+        _print_factor(
+            f"the reduction, {reductions[0]} -> {other}{room}",
+            table[table["topology"] == other],
+            "reduction_factor",
         )
+    best = better_reduction(table)
     part = table[table["topology"] == best]
     within = f", {best}" if len(reductions) > 1 else ""
-    if (part["other_format"] != "").any():
-        print(f"the format{within}, from the first of as many bits")
-        names = part["other_format"] + " -> " + part["format"]
-        _print_cells(
-            "one scale per",
-            part.assign(format=names),
-            lambda row: _factor(row, "format_factor"),
-            lambda r: r.name,
-        )
-    room = "; step -> layer also drops the room for the sum" if _drops_room(best) else ""
-    print(f"the scale{within}{room}")
-    _print_cells(
-        "from -> to",
-        part,
-        lambda row: _factor(row, "factor"),
-        lambda rung: f"{rung.finer_than} -> {rung.name}",
+    _print_factor(
+        f"the format{within}, from the first of as many bits",
+        part.assign(format=part["other_format"] + " -> " + part["format"]),
+        "format_factor",
     )
-    print()
+    room = "; step -> layer also drops the room for the sum" if is_phased(best) else ""
+    _print_factor(f"the scale{within}{room}", part, "factor")
 
 
-def _drops_room(reduction: str) -> bool:
-    """Whether scales of layers and finer ones leave no room for the sum (two phases)."""
-    return reduction.startswith(("two_phase", "reduce_scatter"))
+def _print_factor(title: str, table: pd.DataFrame, name: str) -> None:
+    """The factors of one choice; without one, not even the title."""
+    if table[name].notna().any():
+        print(title)
+        scale = name == "factor"
+        _print_cells(
+            "from -> to" if scale else "one scale per",
+            table,
+            lambda row: _factor(row, name),
+            lambda rung: f"{rung.finer_than} -> {rung.name}" if scale else rung.name,
+        )
 
 
 def _print_rungs(table: pd.DataFrame) -> None:
@@ -244,9 +256,8 @@ def _parts(values: Sequence[int], count: int) -> list[Sequence[int]]:
     return [values[a:b] for a, b in zip(ends, ends[1:])]
 
 
-def _error(row: pd.Series, noisy: bool) -> str:
-    both = f" / {row['error_over_noise']:.2g}" if noisy else ""
-    return f"{row['step_nmse']:.2g}{both} {marks_of(row)}".rstrip()
+def _error(row: pd.Series, known: Sequence[str]) -> str:
+    return f"{' / '.join(f'{row[name]:.2g}' for name in known)} {marks_of(row)}".rstrip()
 
 
 def _factor(row: pd.Series, name: str) -> str:

@@ -14,7 +14,7 @@ from .._results.overflow import tight_overflows
 from .._results.pooling import headline_topology, held_topology
 from .._results.ranking import RANKS, UNSOUND
 from .._results.results import Results
-from .._results.summary import COLUMNS, front, of_topology
+from .._results.summary import COLUMNS, front, of_topology, without_repeats
 from .._results.winners import bits_of, winners
 from .._schemes.scheme import known_scheme
 from .._text import clip, count_of, hint, printable
@@ -224,7 +224,7 @@ def _whole(results: Results, args: argparse.Namespace) -> pd.DataFrame:
     if args.topology is None:
         if args.csv or args.json:
             return table
-        return front(table, headline_topology(results._coded(["topology"])))
+        return without_repeats(front(table, headline_topology(results._coded(["topology"]))))
     topologies = [t for t in table["topology"].unique() if t]
     topology = held_topology(topologies, args.topology, "all")
     return table if topology == "all" else of_topology(table, topology)

@@ -1,14 +1,19 @@
-"""Names of a trace reach a terminal escaped: control characters, and those that turn a text."""
+"""Names of a trace reach a terminal, and a page, escaped: control characters, and those that turn a text."""
 
+import base64
+import gzip
 import io
+import json
 import os
 import pty
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+import apscope
 from apscope import replay
 from apscope._text import escaped, printable
 from apscope.cli import main
@@ -96,6 +101,16 @@ def test_text_for_programs_is_exact_but_on_a_terminal(words, trace, results, tmp
     assert process.wait(timeout=120) == 0
     text = shown.decode().replace("\r\n", "\n")  # the terminal's own
     assert not ODD & {ord(c) for c in text} and "\\u202e" in text
+
+
+def test_a_page_shows_the_characters_that_turn_its_text(results, tmp_path):
+    page = apscope.report(results, tmp_path / "r.html").read_text()
+    assert not ODD & {ord(c) for c in page} and "\\u202e" in page
+    [block] = re.findall(r'id="payload"[^>]*>([^<]*)<', page)
+    data = gzip.decompress(base64.b64decode(block))
+    header = data[4 : 4 + int.from_bytes(data[:4], "little")].decode()
+    told = json.dumps(json.loads(header), ensure_ascii=False)
+    assert not {0x202E, 0x2066, 0x200F, 0x9B} & {ord(c) for c in told} and "\\u202e" in told
 
 
 def test_escaping():

@@ -53,9 +53,10 @@ function drawOne(place, key, view, measure) {
   const points = known.filter((p) => p.y < Infinity);
   const beyond = known.length - points.length;
   if (!points.length) {
-    const text =
-      `No scheme of this selection has a ${key}: exact and sequential sums have no communication ` +
-      "cost, and at the wire nothing is exchanged.";
+    const text = view.records.some((r) => r[key] > 0)
+      ? `No scheme of this selection has a finite ${charts.front.measures[measure]}.`
+      : `No scheme of this selection has a ${key}: exact and sequential sums have no ` +
+        "communication cost, and at the wire nothing is exchanged.";
     place.replaceChildren(element("p", { class: "empty" }, text));
     return;
   }
