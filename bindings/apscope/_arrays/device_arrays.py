@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,8 +35,21 @@ def module(
     return _cuda
 
 
-@dataclass(frozen=True)
-class DeviceView:
+@functools.cache
+def numpy_dtype_of(dtype: Any) -> np.dtype:
+    """NumPy's dtype of a torch dtype."""
+    return np.dtype(str(dtype).removeprefix("torch."))
+
+
+@functools.cache
+def torch_dtype_of(dtype: np.dtype) -> Any:
+    """torch's dtype of a NumPy dtype."""
+    import torch
+
+    return getattr(torch, dtype.name)
+
+
+class DeviceView(NamedTuple):
     """A contiguous array in a GPU's memory, as kernels take it."""
 
     address: int
@@ -159,8 +172,8 @@ def _of_tensor(x: Any, what: str) -> DeviceView:
             f"{what} is a tensor with strides {tuple(x.stride())}; give {what}.contiguous()"
         )
     stream = torch.cuda.current_stream(x.device).cuda_stream or LEGACY_STREAM
-    dtype = np.dtype(str(x.dtype).removeprefix("torch."))
-    return DeviceView(x.data_ptr(), tuple(x.shape), dtype, x.device.index, stream, False, x)
+    dtype, shape = numpy_dtype_of(x.dtype), tuple(x.shape)
+    return DeviceView(x.data_ptr(), shape, dtype, x.device.index, stream, False, x)
 
 
 def _of_interface(interface: dict[str, Any], owner: Any, what: str) -> DeviceView:

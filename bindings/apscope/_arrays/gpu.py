@@ -12,7 +12,7 @@ from .._core import BlockFormat, FloatFormat
 from . import device_arrays
 from .axes import around, check_scales, scale_shape
 from .checks import flag, integer, text, workers_first
-from .device_arrays import DeviceArray, DeviceView, device_view
+from .device_arrays import DeviceArray, DeviceView, device_view, torch_dtype_of
 from .inputs import _is_torch, _on_gpu, _without_gradient
 from .options import Settings
 from .projection import Projection
@@ -64,12 +64,12 @@ def _floats(x: Any, what: str = "x", narrow: bool = False) -> DeviceView:
     if _is_torch(x):
         import torch
 
-        if x.dtype in (torch.float16, torch.bfloat16) or str(x.dtype).startswith("torch.float8"):
+        if x.dtype not in (torch.float32, torch.float64):
+            half = x.dtype in (torch.float16, torch.bfloat16)
+            if not half and not str(x.dtype).startswith("torch.float8"):
+                raise TypeError(f"{what} has dtype {x.dtype}; give floating-point numbers on a GPU")
             x = x.float()
-        if x.dtype in (torch.float32, torch.float64):
-            x = _without_gradient(x, what).contiguous()
-        else:
-            raise TypeError(f"{what} has dtype {x.dtype}; give floating-point numbers on a GPU")
+        x = _without_gradient(x, what).contiguous()
     view = device_view(x, what)
     if view.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise TypeError(f"{what} has dtype {view.dtype}; give float32 or float64 on a GPU")
@@ -101,7 +101,7 @@ def _result(
     import torch
 
     try:
-        tensor = torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
+        tensor = torch.empty(shape, dtype=torch_dtype_of(dtype), device=like.device)
     except torch.cuda.OutOfMemoryError as error:
         size = math.prod(shape) * dtype.itemsize
         raise MemoryError(

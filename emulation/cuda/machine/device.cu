@@ -1,5 +1,7 @@
 #include "emulation/cuda/machine/device.h"
 
+#include <atomic>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -17,6 +19,10 @@ int device_count() {
 }
 
 void require_device(int device) {
+    // A bit for each GPU that passed: every call on an array asks.
+    static std::atomic<std::uint64_t> passed{0};
+    const std::uint64_t bit = device >= 0 && device < 64 ? std::uint64_t{1} << device : 0;
+    if ((passed & bit) != 0) return;
     const int count = device_count();
     if (count == 0)
         throw std::runtime_error(
@@ -36,6 +42,7 @@ void require_device(int device) {
                                  " and newer; build it with CMAKE_CUDA_ARCHITECTURES=" +
                                  std::to_string(10 * major + minor));
     }
+    passed |= bit;
 }
 
 CurrentDevice::CurrentDevice(int device) {

@@ -73,3 +73,31 @@ def test_additions_are_told_of_the_messages_that_they_add(browser, request, tmp_
     ]
     assert {text.get_text() for one in legend for text in one.get_texts()} == {"ring"}
     assert says == "NMSE of 1 schemes, summed exactly and in ring." and browser.messages == []
+
+
+def test_the_maps_of_underflow_are_of_what_each_side_sends(browser, request, tmp_path):
+    """In two phases a scale leaves no room for the sum, so less underflows than in a ring."""
+    trace = request.config.rootpath / "notebooks/data/digits"
+    spec = "aps:e3m4,rule=tight"
+    results = apscope.replay(trace, spec, steps=[0, 8, 240], topology=["ring", "two_phase"])
+    wire = results.frame[results.frame["stage"] == "wire"]
+    rates = {}
+    for topology in ("ring", "two_phase"):
+        own = wire[wire["topology"].isin([topology])]
+        rows = own if len(own) else wire[wire["topology"] == ""]
+        rates[topology] = (rows["underflow"] / rows["nonzero"]).max()
+    assert rates["two_phase"] < rates["ring"] / 2
+    shown(browser, page(results), tmp_path)
+    for sides in (("two_phase", "ring"), ("ring", "two_phase")):
+        browser.select(a=spec, b=spec, aReduction=sides[0], bReduction=sides[1])
+        figures = "[...document.querySelectorAll('#underflow .pair > figure')]"
+        told = browser.run(f"{figures}.map((f) => f.querySelector('figcaption').textContent)")
+        labels = browser.run(
+            f"{figures}.map((f) => f.querySelector('svg[role=img]').getAttribute('aria-label'))"
+        )
+        for name, topology, caption, label in zip("AB", sides, told, labels, strict=True):
+            called = topology.replace("two_phase", "two phases")
+            assert caption == f"{name} = {spec}, {called}, by layer and step"
+            worst = float(label.partition("Worst: ")[2].split(": ")[1].split("%")[0])
+            assert worst == pytest.approx(100 * rates[topology], rel=0.06), label
+    assert browser.messages == []

@@ -29,7 +29,7 @@ const PARTS = {
 const DEPENDS = {
   versus: (s) =>
     JSON.stringify([s.trace, s.topology, s.layer, s.a, s.b, s.aReduction, s.bReduction, s.picked]),
-  blocks: (s) => JSON.stringify([s.trace, s.layer, s.blockScheme, s.blockColumn]),
+  blocks: (s) => JSON.stringify([s.trace, s.topology, s.layer, s.blockScheme, s.blockColumn]),
 };
 
 // The library is a module that assigns Plot and d3 to window.

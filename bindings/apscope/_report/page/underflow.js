@@ -5,6 +5,7 @@ import { wireGrid } from "./compare.js";
 import { element } from "./dom.js";
 import { drawMap, leftOut, mostOf, placeOf } from "./draw.js";
 import { percent } from "./text.js";
+import { reduced } from "./versus.js";
 
 const WORST = 5;
 // Degrees by which layers' names are turned, and pixels below the map for them.
@@ -37,13 +38,15 @@ export function underflowPart(box, state) {
   return (view, again) => {
     drawOverview(overview, view);
     // The maps of the pair do not change with the other schemes that are kept.
-    const key = JSON.stringify([state.trace, state.layer, state.a, state.b]);
+    const pair = reduced(view, state);
+    const key = JSON.stringify([state.trace, state.layer, pair]);
     if (key === drawn && !again) return;
     drawn = key;
     sides.forEach((side, k) => {
-      const scheme = [state.a, state.b][k];
-      side.caption.textContent = `${side.name} = ${scheme}, by layer and step`;
-      if (view.schemes.has(scheme)) drawSteps(side.place, view, scheme);
+      const [scheme, topology] = pair[k];
+      const sums = topology ? `, ${view.called(topology)}` : "";
+      side.caption.textContent = `${side.name} = ${scheme}${sums}, by layer and step`;
+      if (view.schemes.has(scheme)) drawSteps(side.place, view, scheme, topology);
     });
   };
 }
@@ -84,10 +87,10 @@ function drawOverview(place, view) {
   leftOut(place, layers, view.layers, "with most underflow");
 }
 
-function drawSteps(place, view, scheme) {
+function drawSteps(place, view, scheme, topology) {
   const { rows, layers, steps } = view;
   const cells = [];
-  wireGrid(view, scheme, view.judgedOf(scheme)).forEach((i, k) => {
+  wireGrid(view, scheme, topology).forEach((i, k) => {
     if (i < 0 || rows.skipped[i] || !(rows.nonzero[i] > 0)) return;
     cells.push({
       row: layers[Math.floor(k / steps.length)],
