@@ -213,7 +213,9 @@ NoiseFacts noise_facts(const NoiseTable& table, std::span<const NoiseBy> by, dou
         }
         const double signal = sum.squares - sum.noise;
         group.ratio = quotient(ratios, present) / batch_factor;
-        group.scale = signal > 0 ? sum.noise / signal / batch_factor : infinity;
+        group.scale = signal > 0      ? sum.noise / signal / batch_factor
+                      : sum.noise > 0 ? infinity
+                                      : missing;
         if (group.traces.size() == 1) group.interval = Noise(group.rows).typical();
     }
 

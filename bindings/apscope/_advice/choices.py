@@ -70,7 +70,9 @@ def choices(plan: Plan) -> list[str]:
     table, own = plan._table, _figures(plan._table, plan._options)
     weight = np.bincount(plan._options, table.chosen.elements, len(table.candidates))
     main = int(weight.argmax())
-    alone = "" if len(set(plan._options.tolist())) == 1 else f", of {table.candidates[main]} alone"
+    mixed = len(set(plan._options.tolist())) > 1
+    alone = f", of {table.candidates[main]} alone" if mixed else ""
+    part = f" for {weight[main] / weight.sum():.0%} of the elements" if mixed else ""
     about = described(as_scheme(table.candidates[main]))
     sentences = _reductions(plan, own)
     for aspect, called in _TOLD.items():
@@ -81,7 +83,7 @@ def choices(plan: Plan) -> list[str]:
             "the scheme's own" if about[aspect].startswith("of ") else _value(aspect, about[aspect])
         )
         sentences.append(
-            f"{called}: {value}"
+            f"{called}: {value}{part}"
             + (f"; {', '.join(others)}{alone}" if others else "; no candidate differs only in this")
         )
     return sentences

@@ -176,7 +176,10 @@ def notes(plan: Plan, in_training: bool = True) -> list[str]:
             + (", ..." if len(lost) > 4 else "")
         )
     if plan._table.counts_bits:
-        remarks.append("one worker sends nothing: volumes are bits per value divided by fp32's 32")
+        remarks.append(
+            "nothing is exchanged (one worker, or gradients that are not local): volumes are bits "
+            "per value divided by fp32's 32"
+        )
     if plan._replayed is None:
         remarks.append(
             "predicted only: the figures of schemes that depend on several layers change in a "

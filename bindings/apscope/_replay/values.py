@@ -176,8 +176,8 @@ def _rounding_noise(results: Results) -> list[str]:
     names = [printable(name, 100) for name, is_zero in zip(layers, zero) if is_zero]
     return (
         [
-            f"numerically zero, rounding errors alone: {', '.join(names)}; errors in them mean "
-            "nothing"
+            f"numerically zero, so probably rounding errors alone: {', '.join(names)}; then errors "
+            "in them mean nothing"
         ]
         if names
         else []

@@ -300,9 +300,11 @@ def _overview(traces: list[str], duels: pd.DataFrame) -> dict[str, Any]:
         dict(zip(key, sides)) | {"cells": [by_place.get((*sides, t)) for t in traces]}
         for sides in dict.fromkeys(tuple(d[k] for k in key) for d in chosen)
     ]
+    phased = any(kind_of(row[side]) == "two phases" for row in rows for side in key[1::2])
     return {
         "traces": traces,
         "rows": rows,
+        "phased": phased,
         "caption": "One reduction against another, then APS against one loss scale"
         if chosen is not records
         else "One reduction against another, then the best against the best of other families",

@@ -24,12 +24,11 @@ from .._results.summary import of_topology
 from .._results.volume import at_most, in_class
 from .._results.winners import WIDTHS, least, scale_of, seconds, winner, within
 from .._schemes.titles import reduction, titles
+from .._text import clip
 from .._traces.arrays import IN_MEMORY
 
 #: Shares of fp32's bytes for which the best scheme is named, and their names.
 _SHARES = ((0.25, "¼"), (0.5, "½"), (1.0, "all"))  # and scales of blocks
-#: A scheme whose name has more words is named by its spec.
-_WORDS = 4
 #: Size of a chart in pixels: for one trace among several, and for the only one.
 _SMALL, _LARGE = (350.0, 158.0), (440.0, 300.0)
 
@@ -71,16 +70,11 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
     if best is None:
         return {}
     noisy = not math.isnan(best["error_over_noise"])
-    name = titles(rows["scheme"])(best["scheme"])
     value, low, high = printed_error(best)  # without the bias of few workers
     return {
         "scheme": best["scheme"],
-        "name": name if len(name.split()) <= _WORDS else best["scheme"],
         "topology": best["topology"],
-        "reduction": reduction(best["topology"])
-        if (rows["scheme"] == best["scheme"]).sum() > 1
-        else "",
-        "scale": _scale(best["scheme"]),
+        "choices": _choices(best),
         "share": share,
         "sent": _sent(best["volume"], share),
         "what": "bytes" if rows["volume"].notna().any() else "bits",
@@ -113,19 +107,29 @@ def _narrow(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[s
     return {
         "bits": str(narrow.bits),
         "scheme": narrow.scheme,
-        "scale": _scale(narrow.scheme),
-        "reduction": reduction(narrow.topology),
+        "choices": _choices(row),
         "nmse": figure(narrow.error, 2),
         "error": "" if math.isnan(row["error_over_noise"]) else fraction(row["error_over_noise"]),
     }
 
 
+def _choices(row: pd.Series) -> str:
+    """The reduction, the grid and the scale of a row, in this order; what it lacks is left out."""
+    reduced = reduction(row["topology"]) if row["volume"] > 0 else ""  # one worker sends nothing
+    return ", ".join(filter(None, (reduced, clip(row["format"], 40), _scale(row["scheme"]))))
+
+
 def _scale(spec: str) -> str:
-    """What shares a scale, in few words; "" if a name says it or the scheme has none or its own."""
-    kind, _, unit = scale_of(spec).partition(",")[0].removeprefix("one ").partition(" ")
-    if kind not in ("per", "for") or unit.startswith("all steps"):
-        return ""
-    return f"a scale for {unit}" if kind == "for" else f"a scale per {unit.partition(' ')[0]}"
+    """What shares a scale, in few words; "" if the scheme has its own."""
+    text = scale_of(spec)
+    kind, _, unit = text.partition(",")[0].removeprefix("one ").partition(" ")
+    if kind == "per":
+        return f"a scale per {unit.partition(' ')[0]}"
+    if kind != "for":
+        return "no scale" if text == "none" else ""
+    return (
+        f"one scale {text.removeprefix('one ')}" if unit == "all steps" else f"a scale for {unit}"
+    )
 
 
 def _seconds(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> list[dict[str, str]]:

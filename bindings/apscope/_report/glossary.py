@@ -3,6 +3,10 @@
 from .._core import topologies
 from ..cost import Network
 
+#: Topologies that do not round every sum to the format.
+_WIDE = ("fp32_accumulate", "pat", "nccl:symmetric", "nccl:nvls")
+_PHASED = ("two_phase", "reduce_scatter")
+
 WORDS = {
     "step NMSE": "the ranking figure: the mean over the steps of the step's NMSE, sum of (y - x)² "
     "over sum of x², all layers of the step together; 1 if the scheme skipped the "
@@ -53,14 +57,23 @@ WORDS = {
     "estimated too low with few workers, and this number and its interval correct that; charts and "
     "tables have the error with the noise as estimated",
     ", ".join(
-        t for t in topologies() if t != "exact" and "+" not in t
-    ): "orders in which the workers' values are added, each addition rounded to the format",
+        t for t in topologies() if t not in ("exact", *_WIDE, *_PHASED) and "+" not in t
+    ): "orders in which the workers' values are added, each sum rounded to the format",
+    ", ".join(
+        _WIDE
+    ): "orders of libraries, in which some or all sums are rounded to a wider format, such as fp32",
+    ", ".join(_PHASED): "the owner of a shard adds all workers' decoded messages in fp32; in two "
+    "phases it encodes the sum again, with a scale of its own; a scale of a layer or finer then "
+    "leaves no room for the sum, and a ratio of two phases to a ring includes that",
     "gather, vote, code_sum, own:two_phase, linear, streams, own:ring, own:butterfly": "reductions that belong to a scheme: every worker "
     "receives all codes and adds in fp32; the sign of "
     "the majority; integer codes added; the sum "
     "encoded a second time; factors added; sparse streams added; sums encoded at every hop",
-    "rule=ceil, rule=tight": "how the power of two is computed from the largest value: APS's rule, "
-    "which leaves room for every sum, or the largest scale that just fits",
+    "rule=ceil, rule=tight": "the power of two with which the largest sum that is possible is at most "
+    "the format's largest power of two (APS's rule), or its largest value; in a ring the largest "
+    "sum is that of as many workers as there is room for",
+    "update loss k": "how far the exchange turns an optimizer's update over k steps; only with "
+    "`--persistence`",
     "baseline": "fp32, bf16 and fp16 without a scale",
     "level": "within 5 % of each other in step NMSE",
 }

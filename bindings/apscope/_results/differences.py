@@ -157,14 +157,14 @@ class Sent(NamedTuple):
 def sides_differ(a: Sent, b: Sent) -> list[tuple[str, str, str]]:
     """All differences of two sides: `differences`, after ``reduction`` and before ``volume``.
 
-    Without ``sums`` where one of them adds no codes in an order. In two phases the headroom of
+    Without ``sums`` where one of them adds no codes in an order, as at the wire. In two phases the headroom of
     messages that are encoded alone is ``one``, whatever the scheme says; where the two reductions
     differ so, it is part of ``reduction``. Volumes, of fp32's bytes, are named if they differ by
     more than 0.001 and both are known.
     """
     sides = (a, b)
     unread = {"headroom"}
-    if any(is_phased(s.topology) or is_own(s.topology) for s in sides if s.topology):
+    if any(not s.topology or is_phased(s.topology) or is_own(s.topology) for s in sides):
         unread.add("sums")
     pairs = [one for one in differences(a.scheme, b.scheme) if one[0] not in unread]
     (stated, rooms) = ([_headroom(side, which) for side in sides] for which in (False, True))

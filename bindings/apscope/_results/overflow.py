@@ -19,9 +19,10 @@ def tight_overflows(rows: pd.DataFrame) -> str:
     may still pass the format's largest number (docs/definitions.md, section 17).
     """
     steps_of: dict[str, int] = {}
+    several = rows["trace"].nunique() > 1
     for row in rows.itertuples():
         if row.overflowed and _adds_tight(row.scheme, row.topology):
-            name = f"{row.scheme} in {row.topology}"
+            name = f"{row.scheme} in {row.topology}" + (f" of {row.trace}" if several else "")
             steps_of[name] = steps_of.get(name, 0) + int(row.overflowed)
     if not steps_of:
         return ""

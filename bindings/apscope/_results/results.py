@@ -254,7 +254,7 @@ class Results:
             for trace, layers in zero_layers(self).items()
         ]
         return (
-            f"numerically zero, rounding errors alone: {'; '.join(named)}; layer_cosine and the "
+            f"numerically zero, so probably rounding errors alone: {'; '.join(named)}; layer_cosine and the "
             "worst layer omit them"
             if named
             else ""

@@ -7,12 +7,14 @@ answer for the same rows.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from .._arrays.inputs import as_format
 from .._schemes.scheme import known_scheme
 from .differences import described
 from .ranking import RANKS, sound
@@ -61,7 +63,8 @@ class Winner(NamedTuple):
 
     def __str__(self) -> str:
         reduced = f" in {self.topology}" if self.topology else ", at the wire"
-        sent = "" if math.isnan(self.volume) else f", {self.volume:.3g} of fp32's bytes"
+        where = " between nodes" if self.topology.startswith("hierarchical") else ""
+        sent = "" if math.isnan(self.volume) else f", {self.volume:.3g} of fp32's bytes{where}"
         return (
             f"best of at most {self.bits} bits by {self.measure}, {self.error:.3g}: "
             f"{self.scheme}{reduced}; {_format(self.scheme, self.topology)}scale "
@@ -132,7 +135,7 @@ def within(
     Returns
     -------
     DataFrame
-        Those of so few bits that send so little, with an error, without overflow, skipped steps,
+        Those of so few bits, also in all levels of a hierarchy, that send so little, with an error, without overflow, skipped steps,
         gaps in their memory and lost layers; ``exact``, which no system runs, only where nothing
         else is.
     """
@@ -141,13 +144,27 @@ def within(
         eligible &= run
     if rows["volume"].notna().any():
         eligible &= in_class(rows["volume"], share)
-    return rows[eligible & ~(rows["scheme"].map(bits).astype(float) > 32 * share)]
+    widest = np.fmax(rows["scheme"].map(bits).astype(float), rows["topology"].map(_level_bits))
+    return rows[eligible & ~(widest > 32 * share)]
+
+
+def _level_bits(topology: str) -> float:
+    """The bits of the widest format that a level of a hierarchy has for itself; 0 without one."""
+    formats = re.findall(r"@([^,()]+)", topology)
+    return max((as_format(name).storage_bits for name in formats), default=0)
 
 
 def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str = RANKS) -> pd.Series:
-    """The row with the least error; of equal ones the first in the order of `bits`."""
+    """The row with the least error.
+
+    Of equal ones that with the least error over the noise, as in a ranking, then the first in the
+    order of `bits`.
+    """
     place = {scheme: i for i, scheme in enumerate(bits)}
     best = rows[rows[measure] == rows[measure].min()]
+    if "error_over_noise" in best:
+        noise = best["error_over_noise"].fillna(np.inf)
+        best = best[noise == noise.min()]
     return best.loc[best["scheme"].map(place).astype(float).fillna(len(place)).idxmin()]
 
 
@@ -170,9 +187,16 @@ def seconds(eligible: pd.DataFrame, best: pd.Series, bits: Mapping[str, int]) ->
         if figure not in eligible or not eligible[figure].notna().any():
             continue
         row = least(eligible, bits, figure)
-        if row[figure] * LEVEL < best[figure]:
+        if row[figure] * LEVEL < best[figure] and not _overlap(row, best, figure):
             found.append(Second(figure, row["scheme"], row["topology"], row[figure], best[figure]))
     return found
+
+
+def _overlap(row: pd.Series, best: pd.Series, figure: str) -> bool:
+    """Whether the 95 % intervals of two rows overlap; those over windows of steps, which differ."""
+    high, low = (one.get(f"{figure}_{end}") for one, end in ((row, "high"), (best, "low")))
+    known = figure.startswith("update_loss") and high is not None and low is not None
+    return bool(known and high >= low)
 
 
 def winners(rows: pd.DataFrame, bits: Mapping[str, int]) -> list[Winner]:

@@ -103,16 +103,27 @@ def noise_sentences(rows: pd.DataFrame, experiment: Experiment) -> list[str]:
         by = of_task.set_index("scheme")
         fp32, bf16 = by.loc[BASELINES[0]], by.loc[BASELINES[1]]
         half = (bf16["excess_high"] - bf16["excess_low"]) / 2
+        lost = int(fp32["diverged"])
+        if lost == fp32["seeds"]:
+            sentences.append(
+                f"{task} {model}: fp32 diverged with every seed, so nothing is compared"
+            )
+            continue
         sentences.append(
             f"{task} {model}: fp32 ends at {fp32['loss']:.4g} nats over "
-            f"{count_of(int(fp32['seeds']), 'seed')}"
+            f"{count_of(int(fp32['seeds']) - lost, 'seed')}"
+            + (f" ({lost} diverged)" if lost else "")
             + (
                 f" (standard deviation {fp32['noise']:.2g})"
                 if not math.isnan(fp32["noise"])
                 else ""
             )
-            + f"; bf16 - fp32 {bf16['excess']:+.2g}"
-            + (f" ± {half:.2g}, paired by seed" if not math.isnan(half) else "")
+            + (
+                "; bf16 diverged"
+                if math.isnan(bf16["excess"])
+                else f"; bf16 - fp32 {bf16['excess']:+.2g}"
+                + (f" ± {half:.2g}, paired by seed" if not math.isnan(half) else "")
+            )
             + f"; gate {experiment.gate:g}"
         )
     return sentences

@@ -101,7 +101,13 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     args, extra = parser.parse_known_args(arguments)
     if extra:
         verbs = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
-        verbs.choices[args.verb].error(f"unrecognized arguments: {' '.join(extra)}")
+        one = verbs.choices[args.verb]
+        # Words that an option parted from the others before it.
+        args, extra = one.parse_known_intermixed_args(
+            arguments[arguments.index(args.verb) + 1 :], argparse.Namespace(verb=args.verb)
+        )
+        if extra:
+            one.error(f"unrecognized arguments: {' '.join(extra)}")
     return args
 
 

@@ -115,7 +115,7 @@ def _print(name: str, table: pd.DataFrame, figure: str, args: argparse.Namespace
     first = table[table["layer"] == layers[0]]
     title = (
         f"{name}: {count_of(first['scheme'].nunique(), 'split')} of {args.bits} bits, "
-        f"{' and '.join(reductions)}, "
+        f"{' and '.join(name or 'the wire' for name in reductions)}, "
         f"{count_of(int(table['steps'].max()), 'step')}"
     )
     if args.by == "all":

@@ -282,7 +282,8 @@ def _modelled(args: argparse.Namespace) -> str:
 
 def _unnamed_formats(table: pd.DataFrame) -> list[str]:
     """Formats that a spec does not name, because they are its scheme's default; not of policies."""
-    formats = dict(zip(table["scheme"], table["format"]))
+    own = table[~table["topology"].str.contains("@")]  # without levels of other formats
+    formats = dict(zip(own["scheme"], own["format"]))
     return [
         f"{printable(spec)}: its format is {printable(str(name))}"
         for spec, name in formats.items()
@@ -334,7 +335,7 @@ def _print_refused(table: pd.DataFrame) -> None:
         for why, own in refused.groupby(EXPECTED[-1], sort=False)
     ]
     if lines:
-        print("\n".join(["No excess is expected of:", *(clip(line, 400) for line in lines), ""]))
+        print("\n".join(["The excess is not predicted:", *(clip(line, 400) for line in lines), ""]))
 
 
 def _print_across(trace: str, table: pd.DataFrame, args: argparse.Namespace) -> None:
@@ -370,7 +371,7 @@ def _print_noise(facts: pd.DataFrame, trace: str) -> None:
     facts = facts[facts["trace"] == trace].drop(columns="trace")
     if len(facts):
         print_frame(
-            f"{trace}: noise of the batch; low and high: factors of an error over it, 95 %",
+            f"{trace}: noise of the batch; an error over it times low and high: 95 % of the corrected one",
             facts,
             fit=False,
         )

@@ -105,7 +105,9 @@ def print_ranking(
     lines = aligned(heads[:shown], cells, _words_of(table))[0]
     print("\n".join([printable(title, 240), *lines, ""]))
     if hidden := heads[shown:]:
-        full_specs += textwrap.wrap(f"not shown: {', '.join(hidden)}; {more}", line_width())
+        full_specs += textwrap.wrap(
+            f"not shown: {', '.join(hidden)}; {more}", line_width(), break_on_hyphens=False
+        )
     return full_specs, heads[:shown]
 
 
@@ -159,7 +161,8 @@ def cell(column: str, value: object) -> str:
     if isinstance(value, float):
         if column.startswith(_SHARES):
             return f"{100 * value:.3g}%"
-        return f"{value:.6f}" if "cosine" in column else f"{value:.3g}"
+        hidden = column.startswith("error_over_noise") and value < 2.0**-29.99
+        return f"{value:.6f}" if "cosine" in column else f"{'≤' if hidden else ''}{value:.3g}"
     return str(value)
 
 

@@ -108,6 +108,9 @@ TEST(Noise, FactsOfGroups) {
     EXPECT_EQ(all.figures("steps", 0), 2);
     EXPECT_EQ(all.figures("noise_ratio", 0), 0.25 / 2);
     EXPECT_EQ(all.figures("noise_scale", 0), 4.0 / (16.0 - 4.0) / 2);
+    for (NoiseRow& row : table.rows) row.noise = row.squared_reference = 0;
+    const NoiseFacts zeros = noise_facts(table, none);
+    EXPECT_TRUE(std::isnan(zeros.figures("noise_scale", 0))) << "0 over 0";
     EXPECT_THROW(parse_noise_by("scheme"), std::invalid_argument);
     EXPECT_EQ(table.cell(table.rows[4], NoiseBy::step), "0");
 }

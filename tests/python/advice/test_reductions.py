@@ -117,6 +117,19 @@ def test_reduction_grid_and_scale_are_named_in_this_order_with_their_factors(res
     assert places == [1, 2, 3, 4]
 
 
+def test_of_a_mixture_the_grid_of_most_elements_is_named_with_their_share(digits):
+    fixed = {"conv1.weight": "none:fp16"}
+    candidates = ["none:fp16", "aps:e3m4,rule=tight", "aps:e4m3fn,rule=tight"]
+    plan = apscope.recommend(digits, candidates, fixed=fixed, topology="ring", holdout=False)
+    layers = plan.layers.set_index("layer")
+    own = layers["elements"][layers["scheme"] == "aps:e3m4,rule=tight"].sum()
+    share = own / layers["elements"].sum()
+    assert 0.5 < share < 1
+    (grid,) = [line for line in plan.choices() if line.startswith("grid: ")]
+    assert grid.startswith(f"grid: e3m4 for {share:.0%} of the elements; ")
+    assert grid.endswith(", of aps:e3m4,rule=tight alone")
+
+
 def test_a_ring_may_leave_less_room_and_what_that_is_worth_is_named(digits):
     room = ",headroom=sqrt_workers,overflow=saturate"
     candidates = [as_scheme(f"aps:e2m1fn,rule=tight,unit=16{key}").spec for key in ("", room)]

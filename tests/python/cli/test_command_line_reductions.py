@@ -101,6 +101,15 @@ def test_recommend_takes_nodes_for_its_times(capsys, folder, tmp_path):
     assert "--nodes changes the table" in capsys.readouterr().err
 
 
+def test_options_may_stand_between_the_other_words(capsys, folder):
+    words = ["compare", folder, "none:fp32", "qsgd"]
+    told = printed(capsys, *words, "--topology", "ring")
+    assert printed(capsys, *words[:2], "--topology", "ring", *words[2:]) == told
+    assert printed(capsys, words[0], "--topology", "ring", *words[1:]) == told
+    assert main(["summary", folder, "--topology", "ring", "more"]) == 2
+    assert "summary has no argument 'more'" in capsys.readouterr().err
+
+
 def test_each_scheme_may_name_its_reduction(capsys, folder, results):
     out = printed(capsys, "compare", folder, "aps:e4m3@sequential", "aps:e4m3@ring")
     assert "digits: a = aps:e4m3 (sequential), b = aps:e4m3 (ring, 0.251 of fp32's bytes)\n" in out

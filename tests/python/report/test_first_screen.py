@@ -105,7 +105,7 @@ def test_the_chart_of_error_against_bytes_names_the_scheme_of_the_verdict(result
 
 #: A verdict's scheme, and its worst layer with the error and the step.
 WORST = re.compile(
-    r'<p class="verdict"><b class="spec" title="(.*?)">.*?worst: '
+    r'<p class="verdict"><b title="(.*?)">.*?worst: '
     r"<b title=.*?>(.*?)</b>, (.*?) at step (\d+)</p>"
 )
 
@@ -191,6 +191,7 @@ def rows(**columns):
     return pd.DataFrame(
         {
             "scheme": names,
+            "format": ["e3m0", "e4m3", "fp16"],
             "topology": "ring",
             "error_over_noise": [0.4, 0.002, 1e-6],
             "error_over_noise_corrected": np.nan,
@@ -213,12 +214,15 @@ def test_what_is_chosen():
     assert first.chosen(rows(lost_layers=[0, 1, 0]), {})[0]["scheme"] == "none:e3m0"
     best, share = first.chosen(rows(overflowed=[1, 0, 0], skipped=[0, 2, 0]), {})
     assert best["scheme"] == "none:fp16" and share == "½"
-    # Among equal schemes the first of the request; else the least error, as everywhere.
+    # Of equal errors the least over the noise, as a ranking sorts them; of equal ones of these the
+    # first of the request; else the least error, as everywhere.
     close = rows(step_nmse=[0.5, 0.00402, 0.004], volume=[0.125, 0.25, 0.25])
     assert first.chosen(close, dict.fromkeys(["aps:e4m3", "none:fp16"], 8))[0]["scheme"] == (
         "none:fp16"
     )
     level = rows(step_nmse=[0.5, 0.004, 0.004], volume=[0.125, 0.25, 0.25])
+    assert first.chosen(level, {})[0]["scheme"] == "none:fp16"
+    level["error_over_noise"] = 0.002
     assert [
         first.chosen(level, dict.fromkeys(order, 8))[0]["scheme"]
         for order in (["aps:e4m3", "none:fp16"], ["none:fp16", "aps:e4m3"])
@@ -298,15 +302,17 @@ def test_the_verdict_names_the_reduction_and_its_command_repeats_it(both, page_o
         held = rows[(rows["volume"] <= 0.2823) & (rows["gaps"] == 0)]
         own = held[held["scheme"].eq(said["scheme"]) & held["topology"].eq(said["topology"])]
         assert own["error_over_noise"].iloc[0] == held["error_over_noise"].min()
-        assert said["topology"] == "two_phase" and said["reduction"] == "two phases"
+        assert said["topology"] == "two_phase"
         scale = "a scale (for 32 elements|per layer)"
-        assert re.search(f"</b>, {scale}, two phases, at [^ ]+ of fp32.{{1,5}}s bytes", verdict)
+        grid = own["format"].iloc[0]
+        choices = f"Two phases, {grid}, {scale}</b>, at [^ ]+ of fp32.{{1,5}}s bytes"
+        assert re.search(choices, verdict), verdict
         assert f"--scheme {said['scheme']} --topology two_phase" in command
         assert len(words_of(verdict.replace("<wbr>", ""))) <= 38
         narrow = winner(rows, shown_schemes.bits_of(both.frame), 4)
         assert said["narrow"]["scheme"] == narrow.scheme
         assert said["narrow"]["nmse"] == figure(narrow.error, 2)
-        assert said["narrow"]["reduction"] == "two phases"
+        assert said["narrow"]["choices"].startswith("two phases, ")
     before = page_of_both[page_of_both.index("<body>") : page_of_both.index("<table")]
     shown = words_of(before[: before.index('<section id="numbers"')].replace("<wbr>", ""))
     assert len(shown) <= 240 and "An unbiased" not in before
@@ -494,7 +500,7 @@ def test_the_charts_are_alive(opened):
 
 def test_a_name_is_copied_as_its_spec(opened):
     copied = opened.run(
-        "(() => { const spec = document.querySelector('.verdict .spec'); "
+        "(() => { const spec = document.querySelector('#use .spec[title]'); "
         "getSelection().selectAllChildren(spec); const data = new DataTransfer(); "
         "spec.dispatchEvent(new ClipboardEvent('copy', {clipboardData: data, bubbles: true, "
         "cancelable: true})); return [spec.textContent, spec.title, data.getData('text/plain')]; "

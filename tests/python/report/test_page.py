@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import apscope
+from apscope._core import topologies
 from apscope._page.numbers import figure
-from apscope._report import page, shown_schemes
+from apscope._report import glossary, page, shown_schemes
 from apscope._report.against import changes
 from apscope._report.script import script
 from apscope._report.shown_schemes import LEVEL
@@ -63,7 +64,7 @@ def test_the_ladder_is_that_of_the_answer_with_a_factor_from_the_column_to_the_l
              "aps:e3m4,rule=tight", "aps:e3m4,rule=tight,unit=32"]  # fmt: skip
     results = apscope.replay(trace, specs, topology=["ring", "two_phase"])
     text = page(results)
-    assert "a scale for 32 elements, two phases, at " in text
+    assert "Two phases, e3m4, a scale for 32 elements</b> (" in text
     table = text[text.index("The gain of finer scales, two phases") :]
     assert "in two phases, in its room" in table
     cells = re.findall(r"<td data-label.*?</td>", re.search(r">e3m4, 3 .*?</tr>", table)[0])
@@ -258,7 +259,15 @@ def test_a_trace_without_local_gradients_has_a_page(results):
     text = page(altered(results, frame))
     assert "at the wire: nothing was reduced" in text and "at ¼ of fp32's bits" in text
     narrow = text.split('<p class="narrow">')[1].split("</p>")[0]
-    assert re.fullmatch(r'4 bits: <b class="spec">qsgd</b>: NMSE <b>[\d.]+</b>', narrow)
+    assert re.fullmatch(
+        r'4 bits: <b>uniform:7</b> \(<span class="spec">qsgd</span>\): NMSE <b>[\d.]+</b>', narrow
+    )
+
+
+def test_the_definitions_name_every_topology_once():
+    named = [name for term in glossary.WORDS for name in term.split(", ")]
+    for topology in topologies():
+        assert named.count(topology) == ("+" not in topology), topology
 
 
 def test_an_incomplete_shard_is_said_first(trace):

@@ -10,6 +10,7 @@ import apscope
 from apscope import _core
 from apscope._results.ranking import RANKS
 from apscope._results.winners import bits_of, winners
+from apscope._training.verdicts import interval
 from docs.tools import page, reductions, trained
 from docs.tools.page import ROOT
 
@@ -71,20 +72,22 @@ def test_its_schemes_are_the_best_of_their_bits_on_every_trace(main):
 def test_what_four_bits_cost_in_training():
     runs = pd.read_csv(ROOT / "docs/trained.csv")
     less_room = reductions.canonical(f"{reductions.POWERS},headroom=sqrt_workers,overflow=saturate")
-    ends = {"two_phase": [], "ring": [], "less room": []}
+    ends: dict[str, list[float]] = {"two_phase": [], "ring": [], "less room": []}
+    halves: dict[str, list[float]] = {name: [] for name in ends}
     for task in runs["task"].unique():
         for one in trained.trained(runs, task):
-            if one.scheme == reductions.POWERS:
-                ends[one.reduction].append(one.excess.mean())
-            elif one.scheme == less_room:
-                ends["less room"].append(one.excess.mean())
+            if one.scheme in (reductions.POWERS, less_room):
+                name = "less room" if one.scheme == less_room else one.reduction
+                mean, low, high = interval(one.excess)
+                ends[name].append(mean)
+                halves[name].append((high - low) / 2)
     assert [len(of) for of in ends.values()] == [9, 9, 9]
     least, most = (f"{end(ends['two_phase']):.3f}" for end in (min, max))
     ring = f"{min(ends['ring']):.3f} to {max(ends['ring']):.2f}"
     said = (
         f"4 bits with the powers of two of item 3 end {least} to {most} nats above fp32, in a ring "
         f"{ring}, with room for √W {min(ends['less room']):.2f} to {max(ends['less room']):.2f} "
-        "(means over seeds"
+        f"(95 %: ± {', '.join(f'{max(half):.2f}' for half in halves.values())} at most)"
     )
     assert said in " ".join(README.split())
 

@@ -306,6 +306,10 @@ def test_in_two_phases_the_headroom_is_that_of_the_reduction():
     one = f"{aps},headroom=one"
     assert differ((one, "two_phase"), (one, "ring"))[0] == [("reduction", "two phases", "ring")]
     assert differ((one, "two_phase"), (aps, "two_phase")) == ([], "")
+    # At the wire nothing is added.
+    wide = f"{aps},accumulate=fp32"
+    assert differ((wide, "ring"), (aps, "ring"))[1] == "sums"
+    assert differ((wide, ""), (aps, "")) == ([], "")
     of_one = f"{constant},headroom=one"
     assert differ((of_one, "two_phase"), (constant, "two_phase"))[1] == "headroom"
 

@@ -145,3 +145,5 @@ def test_a_tight_scale_that_overflows_in_a_ring_ranks_last_and_is_told_why(
     assert tight_overflows(table.assign(scheme="mine(1)")) == ""
     many = pd.concat([table.tail(1).assign(scheme=f"aps:e{n}m3,rule=tight") for n in range(3, 9)])
     assert " and 2 more; rule=tight" in tight_overflows(many)
+    traces = pd.concat([table.assign(trace=name) for name in ("a", "b")])
+    assert f"{specs[0]} in ring of b (6 steps); rule=tight" in tight_overflows(traces)

@@ -70,9 +70,10 @@ def test_five_commands_print_the_same_winners(trace, output, tmp_path):
     output("report", folder, "-o", str(tmp_path / "report.html"))
     page = (tmp_path / "report.html").read_text()
     verdict = re.search(r'<p class="verdict">(.*?)</p>', page, re.DOTALL)[1]
-    _, _, spec, _, _, block, _ = searched[8]
-    assert re.match(rf'<b class="spec" title="{re.escape(spec)}">', verdict)
-    assert f"a scale for {block} elements, two phases, at 0.26 of fp32's bytes" in verdict
+    _, _, spec, _, grid, block, _ = searched[8]
+    choices = f"Two phases, {grid}, a scale for {block} elements"
+    assert verdict.startswith(f'<b title="{spec}">{choices}</b> (')
+    assert "at 0.26 of fp32's bytes" in verdict
 
 
 def row(scheme, topology, volume, error, **others):
@@ -112,6 +113,29 @@ def test_a_winner_is_sound_and_sends_no_more():
     wire = pd.DataFrame([row("aps:e3m4", "", np.nan, 1e-4), row("none:bf16", "", np.nan, 1e-6)])
     (best,) = winners(wire, {"aps:e3m4": 8, "none:bf16": 16})
     assert best.scheme == "aps:e3m4" and " at the wire; format e3m4, scale one per " in str(best)
+
+
+def test_a_wide_format_of_a_level_is_no_answer_for_few_bits():
+    wide, narrow = "hierarchical:4(sequential@bf16,ring)", "hierarchical:4"
+    rows = pd.DataFrame([row("aps:e4m3", wide, 0.07, 1e-5), row("aps:e4m3", narrow, 0.04, 1e-3)])
+    (best,) = winners(rows, {"aps:e4m3": 8})
+    assert best.topology == narrow and str(best).endswith(", 0.04 of fp32's bytes between nodes")
+    assert winners(rows.head(1), {"aps:e4m3": 8}) == []
+
+
+def test_another_figure_speaks_up_where_the_intervals_are_apart():
+    def seconds(low, high):
+        rows = pd.DataFrame([
+            row("aps:e3m4", "ring", 0.25, 1e-4, update_loss_3=0.002, update_loss_3_low=low,
+                update_loss_3_high=0.005),
+            row("mx", "ring", 0.25, 2e-4, update_loss_3=0.0004, update_loss_3_low=0.0003,
+                update_loss_3_high=high),
+        ])  # fmt: skip
+        (best,) = winners(rows, {"aps:e3m4": 8, "mx": 8})
+        return [one.figure for one in best.seconds]
+
+    assert seconds(0.0, 0.0005) == [] and seconds(0.001, 0.0005) == ["update_loss_3"]
+    assert seconds(np.nan, np.nan) == ["update_loss_3"]
 
 
 @pytest.mark.parametrize(("spec", "says"), [

@@ -204,7 +204,7 @@ def test_the_command_prints_it_and_of_what_nothing_is_expected(results, tmp_path
     results.save(tmp_path / "r")
     assert main(["summary", str(tmp_path / "r"), "--gained", "0.1"]) == 0
     out = capsys.readouterr().out
-    assert "expected_excess  expected_excess_low" in out and "No excess is expected of:" in out
+    assert "expected_excess  expected_excess_low" in out and "The excess is not predicted:" in out
     assert "sign was not trained" in out and "overflowed=" in out
     assert main(["summary", str(tmp_path / "r")]) == 0
     assert "expected_excess" not in capsys.readouterr().out

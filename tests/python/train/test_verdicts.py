@@ -102,3 +102,19 @@ def test_the_noise_is_told():
         "digits convolutional: fp32 ends at 0.3 nats over 5 seeds (standard deviation 0.16); "
         "bf16 - fp32 +0 ± 0, paired by seed; gate 0.01"
     )
+    given = rows([0.0] * 5)
+
+    def diverged(scheme, seeds):
+        own = (given["scheme"] == scheme) & given["seed"].isin(seeds)
+        (line,) = noise_sentences(given.assign(loss=given["loss"].mask(own)), EXPERIMENT)
+        return line.removeprefix("digits convolutional: ")
+
+    assert diverged("none:fp32", [0, 1]).startswith(
+        "fp32 ends at 0.4 nats over 3 seeds (2 diverged)"
+    )
+    assert (
+        diverged("none:fp32", range(5)) == "fp32 diverged with every seed, so nothing is compared"
+    )
+    assert diverged("none:bf16", range(5)).endswith(
+        "(standard deviation 0.16); bf16 diverged; gate 0.01"
+    )
