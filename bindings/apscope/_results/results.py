@@ -254,8 +254,8 @@ class Results:
             for trace, layers in zero_layers(self).items()
         ]
         return (
-            f"numerically zero, so probably rounding errors alone: {'; '.join(named)}; layer_cosine and the "
-            "worst layer omit them"
+            f"numerically zero, so probably rounding errors alone: {'; '.join(named)}; "
+            "layer_cosine and the worst layer omit them"
             if named
             else ""
         )

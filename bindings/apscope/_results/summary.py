@@ -5,6 +5,7 @@ The ranking is by the mean of the steps' NMSE: docs/definitions.md, sections 14 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -190,11 +191,16 @@ def without_repeats(table: pd.DataFrame) -> pd.DataFrame:
     """A summary with one row for what is one scheme: the first.
 
     Schemes are one in a reduction if they differ only in keys that it does not read (the room for
-    the sum, in two phases with a layer's scale or a finer one), and in no error.
+    the sum, in two phases with a layer's scale or a finer one), and in no error. So are the
+    reductions of one worker, which have no volume and the same error.
     """
     same = [
-        (row.trace, choices_of(row.scheme, row.topology) or row.scheme, row.topology)
-        + (str(row.step_nmse), row.overflowed, row.nonfinite)
+        (row.trace, str(row.step_nmse), row.overflowed, row.nonfinite)
+        + (
+            (row.scheme, row.topology == "exact")
+            if math.isnan(row.volume)
+            else (choices_of(row.scheme, row.topology) or row.scheme, row.topology)
+        )
         for row in table.itertuples()
     ]
     return table[~pd.Series(same, index=table.index, dtype=object).duplicated()]

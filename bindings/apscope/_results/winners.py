@@ -62,7 +62,8 @@ class Winner(NamedTuple):
     seconds: tuple[Second, ...] = ()
 
     def __str__(self) -> str:
-        reduced = f" in {self.topology}" if self.topology else ", at the wire"
+        reduced = f" in {self.topology}" if self.volume > 0 else ""  # one worker adds nothing
+        reduced = reduced if self.topology else ", at the wire"
         where = " between nodes" if self.topology.startswith("hierarchical") else ""
         sent = "" if math.isnan(self.volume) else f", {self.volume:.3g} of fp32's bytes{where}"
         return (

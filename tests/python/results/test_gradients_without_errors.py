@@ -75,6 +75,16 @@ def test_the_line_that_repeats_gradients_in_memory_is_python(saved, tmp_path):
     assert found == before
 
 
+def test_one_worker_has_no_reduction(tmp_path, capsys):
+    results = apscope.replay({"w": ROW}, ["aps:e3m4", "mx"], topology=["ring", "two_phase"])
+    results.save(tmp_path / "results")
+    assert command("summary {}", tmp_path / "results") == 0
+    out = capsys.readouterr().out
+    assert out.count("\naps:e3m4  ") == out.count("\nmx  ") == 1
+    assert ": aps:e3m4; format e3m4, scale one per" in out
+    assert len(results.summary()) == 6  # with those of exact
+
+
 def test_a_ranking_has_a_scheme_once_whose_keys_are_not_read(saved, tmp_path, capsys):
     less = "aps:e3m4,headroom=sqrt_workers,rule=tight,unit=32,overflow=saturate"
     gradients = {"w": RNG.standard_normal((4, 256), np.float32)}
