@@ -106,6 +106,14 @@ def lines_of(result: dict[str, Any]) -> list[str]:
             for row in result["timings"]
         ]  # fmt: skip
         lines += ["", *page.table(("job", "ms", "rate", "time divided by that of", ""), rows)]
+    if arrays and arrays["small_calls"]:
+        rows = [(one["call"], f"{one['us']:.1f}") for one in arrays["small_calls"]]
+        lines += [
+            "",
+            "A call on 1,000 numbers, one behind another.",
+            "",
+            *page.table(("call", "microseconds"), rows),
+        ]
     if training:
         rows = [
             (row["job"], f"{row['ms']:.2f}", f"{row['plain_ms']:.2f}", ratio(row["of_plain"]))

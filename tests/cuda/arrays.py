@@ -2,13 +2,16 @@
 
 python tests/cuda/arrays.py --device cuda --json FILE. Every format and rounding, every block
 format, topology and order of sums, on small arrays with every kind of number. Exit status 1 if a
-result differs or a call fails on one of the two alone. --device cpu: a dry run.
+result differs or a call fails on one of the two alone. Timed: calls on a small array. --device cpu:
+a dry run.
 """
 
 import argparse
 import itertools
 import json
+import statistics
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +20,14 @@ import numpy as np
 import torch
 
 import apscope
+import apscope.torch
 from apscope import _core
 
 Call = Callable[[Any], Any]
 
 ROUNDINGS = _core.rounding_modes()
+#: Numbers of an array whose time is that of the call, not of its numbers.
+SMALL = 1000
 
 
 def numbers(count: int) -> np.ndarray:
@@ -107,6 +113,33 @@ def outcome(call: Call, x: Any) -> tuple[str, Any]:
     return f"{y.dtype} {y.shape}", y.tobytes()
 
 
+def small_calls(device: str) -> list[dict[str, Any]]:
+    """Microseconds of a call on `SMALL` numbers, one call behind another, the median of five runs."""
+    x = torch.from_numpy(numbers(SMALL)).to(device)
+    calls: dict[str, Callable[[], Any]] = {
+        "quantize": lambda: apscope.quantize(x, "e4m3fn"),
+        "encode": lambda: apscope.encode(x, "e4m3fn"),
+        "quantize_blocks": lambda: apscope.quantize_blocks(x, "mxfp8_e4m3"),
+        "torch.quantize": lambda: apscope.torch.quantize(x, "e4m3fn"),
+        "PyTorch's cast and back": lambda: x.to(torch.float8_e4m3fn).to(torch.float32),
+    }
+
+    def microseconds(call: Callable[[], Any], times: int = 500) -> float:
+        begin = time.perf_counter()
+        for _ in range(times):
+            call()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return (time.perf_counter() - begin) / times * 1e6
+
+    found = []
+    for name, call in calls.items():
+        microseconds(call, 20)
+        found.append({"call": name, "us": statistics.median(microseconds(call) for _ in range(5))})
+        print(f"{name} of {SMALL} numbers: {found[-1]['us']:.1f} us", flush=True)
+    return found
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -122,7 +155,9 @@ def main(arguments: list[str] | None = None) -> int:
             words = found[1] if isinstance(found[1], str) else f"not the CPU's bits ({found[0]})"
             wrong.append(f"{what}: {words}")
             print(wrong[-1], flush=True)
-    args.json.write_text(json.dumps({"device": args.device, "calls": tried, "wrong": wrong}) + "\n")
+    found = {"device": args.device, "calls": tried, "wrong": wrong}
+    found["small_calls"] = small_calls(args.device)
+    args.json.write_text(json.dumps(found) + "\n")
     print(f"{tried} calls, {len(wrong)} differ")
     return 1 if wrong else 0
 

@@ -7,9 +7,11 @@ beside the mean of their gradients. Exit status 1 if bits differ. --device cpu: 
 """
 
 import argparse
+import io
 import json
 import statistics
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,11 +19,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.nn import functional
 
 from apscope.torch import LowPrecisionWeights
-from apscope.train import Recipe, Sum, Workers, quantization, quantize_model, recipes
+from apscope.train import (
+    HALP,
+    DoubleSampledLinear,
+    ExchangeState,
+    Recipe,
+    Sum,
+    Workers,
+    exchange_hook,
+    quantization,
+    quantize_model,
+    recipes,
+)
 from apscope.train._exchanger import Exchanger
 from apscope.train._quantized.uses import Use
 
@@ -88,6 +101,23 @@ def ordered_sums() -> Iterator[tuple[str, Run]]:
         yield f"sums, {name}", run
 
 
+def convolutions() -> Iterator[tuple[str, Run]]:
+    """The same of a convolution, of which every product is unfolded into one of matrices."""
+    for order in ("sequential", "pairwise", "kahan"):
+
+        def run(device: torch.device, order: str = order) -> Any:
+            torch.manual_seed(0)
+            model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 4, 3, stride=2))
+            recipe = Recipe(input="e4m3fn", weight="e4m3fn", grad_output="e5m2",
+                            accumulate=Sum("bf16", order=order))  # fmt: skip
+            quantize_model(model.to(device), recipe, say=None, seed=3)
+            y = model(generated((5, 3, 9, 9), 1).to(device))
+            y.backward(generated(tuple(y.shape), 2).to(device) * 1e-2)
+            return y, [p.grad for p in model.parameters()]
+
+        yield f"convolutions, {order}", run
+
+
 def casts() -> Iterator[tuple[str, Run]]:
     """What every use of every recipe makes of the same operand."""
     for name in recipes():
@@ -121,6 +151,91 @@ def weights() -> Iterator[tuple[str, Run]]:
         yield f"weights, {update}", run
 
 
+def offsets() -> Iterator[tuple[str, Run]]:
+    """HALP of a loss whose gradients are exact: products with powers of two."""
+    for momentum in (0.0, 0.5):
+
+        def run(device: torch.device, momentum: float = momentum) -> Any:
+            w = nn.Parameter(generated((500,), 1).to(device))
+            aims = [generated((500,), seed).to(device) for seed in (2, 3)]
+            halp = HALP([w], rate=2.0**-4, bits="fp16", momentum=momentum, seed=9)
+            for _ in range(3):
+                halp.centre(lambda: sum(0.25 * (w - aim).square().sum() for aim in aims))
+                for aim in aims:
+                    halp.step(lambda aim=aim: 0.5 * (w - aim).square().sum())
+            return w, halp.clipped
+
+        yield f"halp, momentum {momentum}", run
+
+
+def double_samples() -> Iterator[tuple[str, Run]]:
+    """The two draws of a layer's inputs: a product with one row and one column adds nothing."""
+
+    def run(device: torch.device) -> Any:
+        torch.manual_seed(0)
+        layer = DoubleSampledLinear(1, 6, bits=3, seed=4).to(device)
+        x = generated((1, 1), 5).to(device)
+        results = []
+        for _ in range(4):
+            y = layer(x)
+            layer.zero_grad()
+            y.backward(torch.full_like(y, 0.5))
+            assert layer.weight.grad is not None
+            results += [y.detach(), layer.weight.grad.clone()]
+        return results
+
+    yield "double samples", run
+
+
+def checkpoints() -> Iterator[tuple[str, Run]]:
+    """A state that was saved on the CPU and is loaded onto the device, and trained on."""
+
+    def run(device: torch.device) -> Any:
+        def exchanger() -> Exchanger:
+            return Exchanger("delayed_scaling:e4m3fn", {"a.weight": (300,)}, workers=4)
+
+        def step(one: Exchanger, number: int, where: torch.device) -> list[torch.Tensor]:
+            out = [torch.empty(300, device=where)]
+            one.run([generated((4, 300), number).to(where)], out)
+            return out
+
+        before, after = exchanger(), exchanger()
+        step(before, 0, torch.device("cpu"))
+        file = io.BytesIO()
+        torch.save(before.state_dict(), file)
+        file.seek(0)
+        after.load_state_dict(torch.load(file, map_location=device, weights_only=True))
+        return [step(after, number, device) for number in (1, 2)], after.state_dict()
+
+    yield "checkpoint with map_location", run
+
+
+def hooks() -> Iterator[tuple[str, Run]]:
+    """DDP's hook in a group of one process: NCCL on a GPU, its streams and buckets; else gloo."""
+    for spec, topology in (("aps:e4m3", "ring"), ("current_scaling:e5m2", "two_phase")):
+
+        def run(device: torch.device, spec: str = spec, topology: str = topology) -> Any:
+            model = tokens(32, 2).to(device)
+            quantize_model(model, Recipe(accumulate=Sum("fp32")), say=None)
+            backend = "nccl" if device.type == "cuda" else "gloo"
+            with tempfile.TemporaryDirectory() as folder:
+                distributed.init_process_group(
+                    backend, init_method=f"file://{folder}/store", rank=0, world_size=1
+                )
+                try:
+                    ddp = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.02)
+                    state = ExchangeState(distributed.group.WORLD, spec, topology=topology, seed=1)
+                    ddp.register_comm_hook(state, exchange_hook)
+                    for step in range(2):
+                        y = ddp(generated((24, 32), step).to(device))
+                        y.backward(generated((24, 32), 2).to(device) * 1e-2)
+                    return [p.grad for p in model.parameters()], state.state_dict()
+                finally:
+                    distributed.destroy_process_group()
+
+        yield f"hook {spec}, {topology}", run
+
+
 def exchanges() -> Iterator[tuple[str, Run]]:
     for spec in EXCHANGES:
         for topology in TOPOLOGIES:
@@ -141,10 +256,15 @@ def exchanges() -> Iterator[tuple[str, Run]]:
             yield f"exchange {spec}, {topology}", run
 
 
+PARTS = (
+    ordered_sums, convolutions, casts, weights, offsets, double_samples, checkpoints, hooks, exchanges,
+)  # fmt: skip
+
+
 def compare(device: torch.device) -> dict[str, Any]:
     """Every run on the CPU and on the device."""
     wrong, tried = [], 0
-    for part in (ordered_sums, casts, weights, exchanges):
+    for part in PARTS:
         for what, run in part():
             tried += 1
             try:

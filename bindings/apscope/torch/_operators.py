@@ -8,6 +8,7 @@ rounding as if it were not there (straight-through); `back` rounds them, if it i
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,12 @@ def _no_jvp(*_: Any) -> Any:
     raise NotImplementedError(
         "apscope.torch has no forward-mode derivatives; use reverse mode: torch.func.grad or jacrev"
     )
+
+
+def _bound(forward: Callable[..., Any]) -> Any:
+    """A forward function with its signature, which autograd otherwise makes anew at every call."""
+    forward.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+    return staticmethod(forward)
 
 
 # The casts --------------------------------------------------------------------------------------
@@ -53,7 +60,7 @@ def _cast_gradients(
 
 
 class _Cast(torch.autograd.Function):
-    forward = staticmethod(_cast)
+    forward = _bound(_cast)
     setup_context = staticmethod(_cast_context)
     jvp = staticmethod(_no_jvp)
 
@@ -155,7 +162,7 @@ def _product_batched(
 
 
 class _Product(torch.autograd.Function):
-    forward = staticmethod(_product)
+    forward = _bound(_product)
     setup_context = staticmethod(_product_context)
     jvp = staticmethod(_no_jvp)
 

@@ -60,10 +60,13 @@ for a; do [[ $last == --json ]] && file=$a; last=$a; done
 [[ " $* " != *" --small "* || ! ${SLOW:-} ]] || sleep 60
 exit ${RESULT:-0}
 """
+ARRAYS = json.dumps(
+    {"calls": 1342, "wrong": [], "small_calls": [{"call": "quantize", "us": 17.25}]}
+)
 PYTHON = """
 case $1 in
     tests/cuda/replay.py) echo "$REPLAY" >"$OUT/replay.json" ;;
-    tests/cuda/arrays.py) echo '{"calls": 1342, "wrong": []}' >"$OUT/arrays.json" ;;
+    tests/cuda/arrays.py) echo "$ARRAYS" >"$OUT/arrays.json" ;;
     tests/cuda/training.py) echo "$TRAINING" >"$OUT/training.json" ;;
     *) exec "$REAL" "$@" ;;
 esac
@@ -105,7 +108,7 @@ def on_a_card(place, *arguments, wrong=0, **environment):
     out = place / "out"
     return out, run(
         place, "--out", str(out), *arguments, folder=folder, TOOLS=str(folder), PROOFS=proofs,
-        TIMES=TIMES, REPLAY=json.dumps(REPLAY), TRAINING=json.dumps(TRAINING), OUT=str(out), REAL=sys.executable,
+        TIMES=TIMES, ARRAYS=ARRAYS, REPLAY=json.dumps(REPLAY), TRAINING=json.dumps(TRAINING), OUT=str(out), REAL=sys.executable,
         PYTHON=str(folder / "python"), JOBS="1", **environment,
     )  # fmt: skip
 
@@ -189,7 +192,7 @@ def sample(**changes):
         "python": "3.12.3", "parts": [{"name": "proofs", "how": "passed"}],
         "proofs": {"proofs": json.loads(PROOFS.replace("WRONG", "0").replace("NAME", ""))},
         "timings": json.loads(TIMES)["timings"], "replay": REPLAY,
-        "arrays": {"calls": 1342, "wrong": []}, "training": TRAINING, **changes,
+        "arrays": json.loads(ARRAYS), "training": TRAINING, **changes,
     }  # fmt: skip
 
 
@@ -206,10 +209,11 @@ def test_the_table_of_a_sample():
         "| fp32 multiply-adds | 923 |" in lines
     )
     assert "| recipe mxfp8 | 6.50 | 5.00 | 1.30 |" in lines
+    assert lines[lines.index("| quantize | 17.2 |") - 2] == "| call | microseconds |"
     assert lines[-2:] == ["| CPU, 16 processors | 4.00 | 94 |", "| GPU | 0.50 | 748 |"]
     # Every row has as many cells as its header.
     for line in lines:
-        assert line[:1] != "|" or len(re.findall(r"\|", line)) in (6, 5, 4)
+        assert line[:1] != "|" or len(re.findall(r"\|", line)) in (6, 5, 4, 3)
 
 
 def test_the_table_goes_into_the_page_and_a_dry_run_does_not(tmp_path):
