@@ -94,6 +94,8 @@ class Manifest:
         self.shapes: Shapes | None = None
         self._roles = roles
         self._committed: list[tuple[int, str]] = []
+        #: Steps of a resumed trace that the file still lists, until the first new one is written.
+        self.outdated: list[int] = []
         # Steps that the file lists, and when it may be written again.
         self._listed, self._next = 0, 0.0
         if exists and resume_at is not None:
@@ -129,12 +131,15 @@ class Manifest:
         self.shapes = {tensor["name"]: tuple(tensor["shape"]) for tensor in old["tensors"]}
         self.metadata = {**old.get("metadata", {}), **self.metadata}
         self._whole |= {t["name"]: t["sampled_from"] for t in old["tensors"] if "sampled_from" in t}
-        self._committed = [
-            (step["number"], json.dumps(step)) for step in old["steps"] if step["number"] < first
-        ]
-        self._listed = len(old["steps"])
-        if len(self._committed) < self._listed:
-            self._write()  # before the files of omitted steps are changed
+        steps = [(step["number"], json.dumps(step)) for step in old["steps"]]
+        self._committed = [step for step in steps if step[0] < first]
+        self.outdated = [number for number, _ in steps if number >= first]
+        self._listed = len(steps)
+
+    def drop_outdated(self) -> None:
+        """Takes the steps that new ones replace out of the file, before their files change."""
+        self.outdated = []
+        self._write()
 
     @property
     def steps(self) -> list[int]:

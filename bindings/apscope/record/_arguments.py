@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import re
 import threading
 from collections.abc import Callable, Collection
@@ -43,6 +44,9 @@ def check_arguments(
         raise ValueError(
             f"steps is {steps!r}; it must be a list or a set of step numbers, or a range"
         )
+    for step in () if steps is None else steps:
+        if not isinstance(step, numbers.Integral):
+            raise ValueError(f"steps has {step!r}; it must have integers alone")
     if not isinstance(patience, (int, float)) or not 0 < patience < threading.TIMEOUT_MAX / 2:
         raise ValueError(f"patience is {patience!r}; it must be a number of seconds above 0")
     if name is not None and not isinstance(name, str):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._folders.lock import HeldError
-from .._text import count_of
+from .._text import count_of, hint
 from .._traces.roles import Roles, either
 from ._arguments import Chosen, check_arguments, chooser
 from ._background import Background, Step, logger
@@ -131,6 +131,12 @@ class Recorder:
         self._places, self._patience = places, patience
         self._every, self._steps, self._consecutive = every, steps, consecutive
         self._chosen, self._what = chooser(tensors), frozenset(what)
+        #: Names that must be there.
+        self._wanted = (
+            ()
+            if tensors is None or isinstance(tensors, str) or callable(tensors)
+            else tuple(tensors)
+        )
         self._workers, self._process, self._processes = workers, process, processes
         self._about: dict[str, Any] = dict(
             name=name, model=model, reduction=reduction, roles=roles, metadata=dict(metadata or {}),
@@ -185,14 +191,20 @@ class Recorder:
         Raises
         ------
         ValueError
-            The model's gradients belong to no layer, or a model is already attached; or `path` has
-            a trace.
+            The model's gradients belong to no layer, or a model is already attached; `path` has a
+            trace; `tensors` has a name that is no parameter; `workers` is another number than that
+            of the processes.
         """
         from ._torch_tap import TorchTap
 
         if self._tap is not None or self._background is not None:
             raise ValueError("this recorder is already recording; make one for every model")
         tap = TorchTap(self, model, self._chosen, loss_scale, self._what)
+        if unknown := [name for name in self._wanted if name not in tap.named]:
+            raise ValueError(
+                f"tensors has {unknown[0]!r}, which is no parameter of the model; "
+                f"{hint(str(unknown[0]), tap.named)}"
+            )
         self._unwatch()
         if first_step is not None:
             self.number = self._first = first_step
@@ -204,6 +216,12 @@ class Recorder:
         self._about["model"] = self._about["model"] or tap.description
         self._about["roles"] = either(self._about["roles"], tap.roles)
         self._about["metadata"] = {**tap.metadata, **self._about["metadata"]}
+        if self._workers not in (None, processes):
+            raise ValueError(
+                f"workers is {self._workers}, but attach() records one worker for each process, "
+                f"{processes} here; omit workers, or pass gradients of all workers to "
+                "record_pytree()"
+            )
         self._open(process, processes, joined=tap.joined, stage=tap.stage)
         if self._background:
             tap.begin()

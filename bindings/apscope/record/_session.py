@@ -158,7 +158,7 @@ class Session:
         # A process that has already said hello says it again.
         remove_left(self._notes, re.compile(r"[^.].*"))
         if remains or resume:
-            remove_uncommitted(self.path, self.manifest.steps)
+            remove_uncommitted(self.path, [*self.manifest.steps, *self.manifest.outdated])
         self._list({"0": self._mark})
 
     def _answer(self) -> None:
@@ -186,6 +186,8 @@ class Session:
     ) -> None:
         """Writes a step's `tensors` (worker -> name -> values), `others`, and the note on them."""
         self._check_own() if self.process == 0 else self._wait_for_the_leader()
+        if self.process == 0 and self.manifest.outdated:
+            self._replace(step, parts or tensors[0])
         if step <= self._last:  # its files are in the trace
             raise StopRecording(
                 f"step {step} comes again, after step {self._last}; a run that goes back to a "
@@ -225,6 +227,16 @@ class Session:
         self._own[step] = note, time.monotonic()
         if self.process:
             _put(self._note(step, self.process), json.dumps(note))
+
+    def _replace(self, step: int, tensors: Mapping[str, Any]) -> None:
+        """Removes the steps that those of a resumed run replace, now that its first one is there.
+
+        Other processes write theirs behind this, once they are listed.
+        """
+        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        compare_shapes(shapes, self.manifest.shapes or shapes, f"process 0 at step {step}")
+        self.manifest.drop_outdated()
+        remove_uncommitted(self.path, self.manifest.steps)
 
     def _note(self, step: int, process: int) -> Path:
         return self._notes / f"step_{step:08d}_{process:04d}.json"
@@ -284,7 +296,7 @@ class Session:
             self._heed()
             return
         while True:
-            if not self._welcome:
+            if not self._welcome and not self.manifest.outdated:
                 self._answer()
             while self._own and self._commit(min(self._own)):
                 pass

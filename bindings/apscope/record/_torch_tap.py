@@ -60,6 +60,7 @@ class TorchTap:
             )
         self.recorder, self._loss_scale = recorder, loss_scale
         self.process, self.processes, self.stage, runs_in = 0, 1, "local", "one process"
+        self._averaged = isinstance(model, torch.nn.parallel.DistributedDataParallel)
         inner = model
         if dist.is_available() and dist.is_initialized():
             group = (
@@ -69,7 +70,7 @@ class TorchTap:
             )
             self.process, self.processes = dist.get_rank(group), dist.get_world_size(group)
             runs_in = f"{self.processes} processes"
-        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        if self._averaged:
             inner, runs_in = model.module, f"DistributedDataParallel, {self.processes} processes"
         elif isinstance(model, torch.nn.DataParallel):
             inner, self.stage, runs_in = (
@@ -91,7 +92,7 @@ class TorchTap:
                 f"none of the model's {count_of(len(named), 'parameter')} {what}; the first is "
                 f"{next(iter(named), 'missing')!r}"
             )
-        self.parameters = picked
+        self.parameters, self.named = picked, list(named)
         self.shards = shards_of(picked)
         if self.joined:
             self.stage, runs_in = (
@@ -193,10 +194,15 @@ class TorchTap:
         # Each pass that adds to .grad increments its version by one; removing it in between changes
         # the count.
         begun, passes = self._passes.get(name, (p.grad._version, 0))
-        self._passes[name] = (
-            begun,
-            None if passes is None or p.grad._version != begun + passes else passes + 1,
-        )
+        alone = passes is not None and p.grad._version == begun + passes
+        if not alone and self._averaged and self.processes > 1:
+            raise Mistake(
+                f"the gradient of {name!r} changed between two backward passes of step "
+                f"{self.recorder.number}: DistributedDataParallel averages after every pass outside "
+                "no_sync(), so this process's own sum is lost; run all passes of a step but the "
+                "last, with their forward passes, in model.no_sync()"
+            )
+        self._passes[name] = begun, passes + 1 if alone and passes is not None else None
         grad = p.grad.to_local() if is_dtensor(p.grad) else p.grad
         if grad.layout is not torch.strided:
             grad = grad.to_dense()

@@ -1,6 +1,8 @@
 """Recorder in two gloo processes: local gradients under DDP, joined shards under fully_shard, and
 processes that die."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -130,6 +132,33 @@ def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
         assert np.allclose(slope.T @ x, rich.read(2, "2.weight", worker), atol=1e-6) and slope.any()
     frame = replay(open_trace(tmp_path / "plain"), ["aps:e4m3"], topology=["ring"]).frame
     assert set(frame.topology) >= {"ring", "exact"}
+
+
+NO_SYNC_FORGOTTEN = """
+model = DistributedDataParallel(network())
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+try:
+    with Recorder(f"{folder}/run", every=1) as rec:
+        rec.attach(model)
+        for _ in range(2):
+            model(batch()).square().mean().backward()
+except ValueError as mistake:
+    save("mistake", said=str(mistake))
+dist.destroy_process_group()
+os._exit(0)
+"""
+
+
+def test_passes_that_ddp_averages_one_by_one_are_a_mistake(tmp_path):
+    """The second pass adds to an average, so no process has its own sum."""
+    run_ranks(HEAD + NO_SYNC_FORGOTTEN, tmp_path, 2)
+    for rank in range(2):
+        said = torch.load(tmp_path / f"mistake.{rank}")["said"]
+        assert re.match(
+            r"the gradient of '\S+' changed between two backward passes of step 0: Distributed"
+            r"DataParallel averages .* in model\.no_sync\(\)$",
+            said,
+        )
 
 
 FSDP = """

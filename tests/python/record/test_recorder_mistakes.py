@@ -222,6 +222,21 @@ def test_a_hook_that_takes_gradients_away_and_float64_are_raised_at_the_first_re
         train_step(model, optimizer, batch)
 
 
+def test_what_attach_cannot_record_is_said_at_once(tmp_path):
+    for keys, sentence in (
+        ({"workers": 3}, r"workers is 3, but attach\(\) records one worker for each process, 1 here"),
+        ({"tensors": ["0.weight", "0.wieght"]},
+         "tensors has '0.wieght', which is no parameter of the model; did you mean '0.weight'"),
+    ):  # fmt: skip
+        rec = Recorder(tmp_path / "run", every=1, quiet=True, **keys)
+        with pytest.raises(ValueError, match=sentence):
+            rec.attach(network())
+        assert not (tmp_path / "run").exists()
+    with pytest.raises(ValueError, match="steps has 1.5; it must have integers alone"):
+        Recorder(tmp_path / "run", steps=[0, 1.5])
+    Recorder(tmp_path / "run", steps=np.arange(3))
+
+
 def test_a_dtype_that_changes_at_a_later_step_is_one_warning(tmp_path, caplog):
     model, data = network(), batches(4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -238,6 +238,29 @@ def test_two_writers_in_one_folder_never_mix(tmp_path):
     assert sorted(os.listdir(run)) == ["manifest.json", "step_00000000", "step_00000001"]
 
 
+def test_steps_of_a_resumed_run_are_replaced_once_it_has_one_of_its_own(tmp_path):
+    run = tmp_path / "run"
+    with Recorder(run, every=1, quiet=True) as rec:
+        for step in range(5):
+            rec.record_pytree({"w": ONES * step})
+    before = (run / "manifest.json").read_bytes()
+
+    def resumed(*gradients):
+        with Recorder(run, every=1, resume=True, first_step=2, quiet=True) as rec:
+            for tree in gradients:
+                rec.record_pytree(tree)
+        check(open_trace(run))
+        return rec.stopped, open_trace(run).steps
+
+    assert resumed() == (None, (0, 1, 2, 3, 4))  # it ended before its first step
+    stopped, steps = resumed({"other": ONES})
+    assert "process 0 at step 2 lacks the tensor 'w'" in stopped and steps == (0, 1, 2, 3, 4)
+    assert (run / "manifest.json").read_bytes() == before
+    assert resumed({"w": ONES * 7}) == (None, (0, 1, 2))
+    assert open_trace(run).read(2, "w").tolist() == [7, 7, 7]
+    assert sorted(os.listdir(run))[1:] == ["step_00000000", "step_00000001", "step_00000002"]
+
+
 def test_a_writer_that_is_forgotten_gives_the_folder_free(tmp_path):
     writer = TraceWriter(tmp_path / "run", workers=1)
     one_step(writer)
