@@ -9,6 +9,22 @@ namespace apscope::detail {
 
 namespace {
 
+void replace_basis(SchemeParts& scheme, DefinedParts& defined) {
+    SchemeBasis& basis = scheme.basis;
+    if (!defined.forward && !defined.inverse) return;
+    if (defined.forward) {
+        basis.adjust = {};
+        basis.forward = std::move(defined.forward);
+    }
+    if (defined.inverse) basis.inverse = std::move(defined.inverse);
+    if (!basis.inverse || !basis.forward) {
+        throw std::invalid_argument(
+            std::string(basis.forward ? "forward" : "inverse") + " is given without " +
+            (basis.forward ? "inverse, which changes the sum back" : "forward") +
+            "; give both, or a base that has the other");
+    }
+}
+
 void replace_choice(SchemeParts& scheme, DefinedParts& defined) {
     SchemeChoice& choice = scheme.choice;
     if (choice.choose) {  // the caller's parts get one tensor at a time
@@ -95,11 +111,7 @@ Scheme define_scheme(const std::string& name, const Scheme& base, DefinedParts p
         own.transport.scale_bits = 0;
     }
     replace_memory(own, parts);
-    if (parts.forward) {
-        own.basis.adjust = {};
-        own.basis.forward = std::move(parts.forward);
-    }
-    if (parts.inverse) own.basis.inverse = std::move(parts.inverse);
+    replace_basis(own, parts);
     replace_choice(own, parts);
     replace_encoding(own, parts);
     if (!parts.grid.empty()) own.grid = parts.grid;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
 #include "core/fixed_shape_sum.h"
 #include "emulation/machine/simd.h"
@@ -29,7 +30,12 @@ Parameters Parameters::of_rows(NamedRows rows) {
     Parameters theta;
     const auto first = [&](const char* name) -> std::optional<double> {
         const auto row = rows.extract(name);
-        return row.empty() || row.mapped().empty() ? std::nullopt : std::optional(row.mapped()[0]);
+        if (row.empty() || row.mapped().empty()) return std::nullopt;
+        if (const std::size_t size = row.mapped().size(); size > 1) {
+            throw std::invalid_argument("'" + std::string(name) + "' has " + std::to_string(size) +
+                                        " numbers; give one, for all elements and workers");
+        }
+        return row.mapped()[0];
     };
     theta.scale = first("scale");
     if (const auto exponent = first("scale_exponent"))

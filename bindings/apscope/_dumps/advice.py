@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .patterns import BARE_PATTERN
+from .weights import GRADIENT
 
 if TYPE_CHECKING:
     from .names import Named
@@ -56,6 +57,7 @@ def check_groups(
     if not remedy and (only_numbered or not same):
         return
     labels = list(groups)
+    likely = next((label for label in labels if GRADIENT.search(label)), labels[-1])
     which = (
         f"{'the same tensors' if same else 'tensors'} are under {', '.join(map(repr, labels[:4]))}"
     )
@@ -63,7 +65,7 @@ def check_groups(
         f"{named[0].item.label}: {which}; "
         + (
             remedy
-            or f"one of them may be the gradients; select with --tensors '^{labels[-1]}/', or give "
+            or f"one of them may be the gradients; select with --tensors '^{likely}/', or give "
             "--pattern"
         )
     )

@@ -24,7 +24,7 @@ _STATE = re.compile(
     r"(?:.*/)?(?P<name>(?:\w+_)?state_dict|model_state|(?:model|ema)_(?:params|parameters|weights))/.*"
 )
 #: A word of the names of gradients.
-_GRADIENT = re.compile(r"(?i)grad|(?:^|[/_.-])(?:dw|delta)")
+GRADIENT = re.compile(r"(?i)grad|(?:^|[/_.-])(?:dw|delta)")
 
 _SAVE = "save p.grad of every parameter, or, if"
 _SELECT = "select them with --tensors or --pattern"
@@ -36,7 +36,7 @@ _ELEMENTS = 4096
 
 def names_gradients(items: Sequence[Item]) -> bool:
     """Whether a name of a folder, file or key says that arrays are gradients."""
-    return any(_GRADIENT.search(item.address) for item in items)
+    return any(GRADIENT.search(item.address) for item in items)
 
 
 def check_state(items: Sequence[Item], chosen: bool) -> None:

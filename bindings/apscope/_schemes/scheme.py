@@ -228,7 +228,7 @@ def define(
     workers, as float64 arrays that are finite everywhere: other elements bypass a scheme. ``step``
     has tensor, role, shape, number, index, workers, senders, loss and learning_rate, and
     ``step.random(worker, count, bits=32)`` draws; ``state`` is a dict of arrays that is kept from
-    step to step. In two phases every row is encoded alone, by one of ``senders`` workers and owners
+    step to step, as float64 numbers in one row: reshape an array of several axes after reading. In two phases every row is encoded alone, by one of ``senders`` workers and owners
     of shards: ``worker`` is less than ``senders``, but ``workers`` is 1. docs/schemes.md describes
     each function.
 
@@ -240,7 +240,8 @@ def define(
     base : Scheme or str
         The scheme of all other parts; not a ``hybrid``, nor ``aps`` with a unit of several tensors.
     select : f(step, state, x) -> dict of arrays
-        The choice: parameters for all workers, ``theta``; a float scheme's needs ``scale``.
+        The choice: parameters for all workers, ``theta``; a float scheme's needs ``scale``, one
+        positive number.
     compensate : f(step, state, x) -> (workers, n)
         The memory: the values to send instead of the gradients x.
     update : f(step, state, intended, sent, reduced) -> None
@@ -272,7 +273,8 @@ def define(
     ------
     ValueError
         The name of a scheme of apscope, or one that is invalid in specs; a base that decides over
-        several tensors.
+        several tensors; `forward` without an `inverse`, of its own or the base's, or the reverse. In
+        a replay: a ``scale`` that is not one positive finite number.
 
     Notes
     -----

@@ -27,6 +27,7 @@ from .experiment import BASELINES, ENOUGH_SEEDS, Experiment
 from .folder import read
 from .relation import FEWEST, combinations, ranking
 from .statistics import STATISTICS
+from .verdicts import KEY
 
 _HERE = Path(__file__).parent
 #: Number of parts of a run whose means are drawn.
@@ -57,7 +58,7 @@ def write_page(
     out_path = check_destination(out_path, force=force)
     experiment, rows, about = read(folder)
     judged = about["verdicts"]
-    related = combinations(folder)
+    related = _judged_relations(combinations(folder), judged)
     named = _names(judged, experiment)
     tasks = []
     for (task, model), of_task in judged.groupby(["task", "model"], sort=False):
@@ -77,7 +78,13 @@ def write_page(
                     {"title": c.title, "svg": Markup(chart_svg(c, 520.0, 300.0))} for c in charts
                 ],
                 "rows": [
-                    r | {"name": named(r["scheme"], r["topology"]), "css": r["verdict"]}
+                    r
+                    | {"name": named(r["scheme"], r["topology"]), "css": r["verdict"]}
+                    | {
+                        f"points{end}": r[f"excess_accuracy{end}"]
+                        and 100 * r[f"excess_accuracy{end}"]
+                        for end in ("", "_low", "_high")
+                    }
                     for r in of_task.astype(object).where(of_task.notna(), None).to_dict("records")
                 ],
                 "setting": next(t for t in experiment.tasks if (t.title, t.model) == (task, model)),
@@ -112,6 +119,22 @@ def write_page(
     return out_path
 
 
+def _judged_relations(related: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+    """The combinations with the excess of the verdicts, whose means have no run that diverged.
+
+    What overflowed in the replay of the fp32 run's trace has infinite statistics, which leave
+    elements out that are not finite.
+    """
+    base = judged[judged["scheme"] == BASELINES[0]].set_index(["task", "model"])["diverged"]
+    own = judged.assign(lost=judged["diverged"] + base.reindex(
+        pd.MultiIndex.from_frame(judged[["task", "model"]])).to_numpy())  # fmt: skip
+    figures = ["excess", "excess_low", "excess_high", "lost", "error_over_noise"]
+    table = related.drop(columns=figures, errors="ignore").merge(own[[*KEY, *figures]], on=KEY)
+    known = [name for name in STATISTICS if name in table]
+    table.loc[np.isinf(table["error_over_noise"].astype(float)), known] = math.inf
+    return table
+
+
 def _names(judged: pd.DataFrame, experiment: Experiment) -> Named:
     """Short names of exchanges; the topology is part of the name if it is one of its own."""
     short = titles(judged["scheme"].unique())
@@ -126,18 +149,21 @@ def _names(judged: pd.DataFrame, experiment: Experiment) -> Named:
 def _said(judged: pd.DataFrame, experiment: Experiment) -> str:
     """One sentence per task: the noise, and the scheme that passed with the least volume."""
     base = judged[judged["scheme"] == BASELINES[0]].iloc[0]
-    noise = (
-        ""
-        if pd.isna(base["noise"])
-        else f" (standard deviation {numbers.figure(base['noise'], 2)} over the seeds)"
-    )
+    if pd.isna(base["loss"]):
+        return "fp32 diverged with every seed, so nothing is compared."
+    remarks = [
+        *([] if pd.isna(base["noise"])
+          else [f"standard deviation {numbers.figure(base['noise'], 2)} over the seeds"]),
+        *([f"{base['diverged']} of {base['seeds']} diverged"] if base["diverged"] else []),
+    ]  # fmt: skip
+    noise = f" ({'; '.join(remarks)})" if remarks else ""
     passed = judged[(judged["verdict"] == "pass") & judged["volume"].notna()].sort_values(
         ["volume", "excess"], kind="stable"
     )
     least = (
         "the least volume that passes: "
         f"{_both(passed['scheme'].iloc[0], passed['topology'].iloc[0])}, "
-        f"{numbers.figure(passed['volume'].iloc[0])} of fp32's bytes"
+        f"{numbers.figure(passed['volume'].iloc[0])} of the bytes of fp32 in a ring"
         if len(passed)
         else "nothing passed"
     )
@@ -185,24 +211,26 @@ def excess_chart(judged: pd.DataFrame, gate: float, named: Named = _both) -> Cha
 
 
 def relation_chart(related: pd.DataFrame, gate: float, named: Named = _both) -> Chart:
-    """Excess loss against the typical error over noise of the fp32 run's trace, one task.
+    """Excess loss against the error over noise of the fp32 run's trace, one task.
 
-    `related` is of `relation.combinations`; schemes without noise, or with a lost run, are left out.
+    `related` is of `_judged_relations`; schemes without noise, with overflow, or with a run that
+    diverged, are left out.
     """
-    known = related[(related["typical_32"] > 0) & (related["lost"] == 0)]
+    error = related["error_over_noise"].astype(float)
+    known = related[np.isfinite(error) & (error > 0) & (related["lost"] == 0)]
     points = [
         Point(
-            row.typical_32, max(row.excess, gate * _FLOOR), FAMILIES[family_of(row.scheme)].colour,
+            row.error_over_noise, max(row.excess, gate * _FLOOR), FAMILIES[family_of(row.scheme)].colour,
             FAMILIES[family_of(row.scheme)].symbol,
             f"{_both(row.scheme, row.topology)}\nexcess {number(row.excess)} nats\nerror over "
-            f"noise {number(row.typical_32, 3)}",
+            f"noise {number(row.error_over_noise, 3)}",
             hollow=not row.excess_low > 0, label=named(row.scheme, row.topology),
         )
         for row in known.itertuples()
     ]  # fmt: skip
     top = max([gate * 10, *(2 * known["excess"])])
-    x = _around(points, "typical error over noise, of the fp32 run's recorded steps", powers)
-    return _against("error over noise", "the typical error over noise", x, points, gate, top)
+    x = _around(points, "error over noise, of the fp32 run's recorded steps", powers)
+    return _against("error over noise", "the error over noise", x, points, gate, top)
 
 
 def _against(

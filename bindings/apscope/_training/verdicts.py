@@ -67,7 +67,7 @@ def verdicts(rows: pd.DataFrame, experiment: Experiment) -> pd.DataFrame:
         mean, low, high = interval((sound["loss"] - sound["loss_base"]).to_numpy(float))
         gained = interval((sound["accuracy"] - sound["accuracy_base"]).to_numpy(float))
         if scheme == BASELINES[0]:
-            verdict, mean, low, high = "baseline", 0.0, math.nan, math.nan
+            verdict, low, high = "baseline", math.nan, math.nan
             gained = (0.0, math.nan, math.nan)
         elif lost or low > experiment.gate:
             verdict = "fail"

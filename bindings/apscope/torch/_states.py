@@ -20,6 +20,20 @@ _LIKE_PARAMETERS = frozenset(
 )  # fmt: skip
 
 
+def check_trains(optimizer: Any, model: torch.nn.Module) -> None:
+    """Checks that this is an optimizer, and that it has a parameter of the model."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise TypeError(
+            f"optimizer is {type(optimizer).__name__}; it must be a torch.optim.Optimizer"
+        )
+    own = {id(p) for p in model.parameters()}
+    if not any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
+        raise ValueError(
+            "optimizer has no parameter of the model, so it would not train it; make it of "
+            "model.parameters(), after the model is moved"
+        )
+
+
 def check_state(state: Any, keys: Collection[str], same: Mapping[str, Any] | None = None) -> None:
     """Checks that a state has the keys, and settings that the object has too.
 

@@ -176,6 +176,11 @@ class ExchangeState:
             take_over(rows, stream)
             out, at = torch.empty(rows.shape[1], device=rows.device), 0
             for p in bucket.parameters():
+                if p not in self._names:
+                    raise ValueError(
+                        "this ExchangeState is in use by another DistributedDataParallel module; "
+                        "make one for every module"
+                    )
                 name, end = self._names[p], at + p.numel()
                 gradients[name], results[name] = rows[:, at:end], out[at:end]
                 if needs_weights:

@@ -13,7 +13,13 @@ from .._arrays.checks import integer
 from .._schemes.scheme import Scheme
 from .._traces.roles import Roles, plain_name
 from ..torch._devices import to_cpu, to_supported
-from ..torch._states import check_model, check_optimizer, check_state, load_optimizer
+from ..torch._states import (
+    check_model,
+    check_optimizer,
+    check_state,
+    check_trains,
+    load_optimizer,
+)
 from ._exchanger import Exchanger
 from ._quantized.registry import is_quantized
 
@@ -80,7 +86,7 @@ class Workers:
         A model, loss or optimizer of another kind.
     ValueError
         An unknown scheme or topology, no worker, a model without parameters that need a gradient, a
-        scheme that a training loop cannot run.
+        scheme that a training loop cannot run, an optimizer without a parameter of the model.
     RuntimeError
         In a step, PyTorch's own: `batched`, and the model has an operation that ``vmap`` cannot run
         (checkpointing); a note names ``batched=False``.
@@ -104,10 +110,6 @@ class Workers:
     ) -> None:
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"model is {type(model).__name__}; it must be a torch.nn.Module")
-        if not isinstance(optimizer, torch.optim.Optimizer):
-            raise TypeError(
-                f"optimizer is {type(optimizer).__name__}; it must be a torch.optim.Optimizer"
-            )
         if not callable(loss):
             raise TypeError(f"loss={loss!r} must be a function of output and targets")
         self.model, self.loss, self.optimizer = model, loss, optimizer
@@ -116,6 +118,7 @@ class Workers:
         }
         if not self._parameters:
             raise ValueError("the model has no parameters that need a gradient")
+        check_trains(optimizer, model)
         self.exchanger = Exchanger(
             exchange,
             {name: tuple(p.shape) for name, p in self._parameters.items()},
@@ -173,8 +176,15 @@ class Workers:
         return mean
 
     def exchange(self) -> None:
-        """Exchanges `gradients`, and writes the result into the parameters' ``grad``."""
-        rows = [self.gradients[name] for name in self._parameters]
+        """Exchanges `gradients`, and writes the result into the parameters' ``grad``.
+
+        Raises
+        ------
+        ValueError
+            `backward` was not called; a parameter's gradients are missing, or not float32 of shape
+            (workers, n).
+        """
+        rows = [self._gradients_of(name, p) for name, p in self._parameters.items()]
         weights = (
             [p.detach().float().contiguous() for p in self._parameters.values()]
             if "weights" in self.exchanger.needs
@@ -198,7 +208,17 @@ class Workers:
             p.grad = gradient.reshape(p.shape).to(device=p.device, dtype=p.dtype)
 
     def update(self) -> None:
-        """Steps the optimizer, unless the scheme dropped the step; removes the gradients."""
+        """Steps the optimizer, unless the scheme dropped the step; removes the gradients.
+
+        Raises
+        ------
+        ValueError
+            No parameter has a gradient.
+        """
+        if all(p.grad is None for p in self._parameters.values()):
+            raise ValueError(
+                "no parameter has a gradient, so there is no step; call exchange() first"
+            )
         if not self.skipped:
             self.optimizer.step()
         for p in self._parameters.values():
@@ -230,6 +250,20 @@ class Workers:
         self.exchanger.load_state_dict(state["exchange"])
         self.model.load_state_dict(state["model"])
         load_optimizer(self.optimizer, state["optimizer"])
+
+    def _gradients_of(self, name: str, p: torch.Tensor) -> torch.Tensor:
+        rows, shape = self.gradients.get(name), (self._count, p.numel())
+        if rows is None:
+            raise ValueError(
+                f"gradients has no {name!r}; call backward(inputs, targets) before exchange(), and "
+                "leave every parameter's gradients there"
+            )
+        if rows.dtype != torch.float32 or tuple(rows.shape) != shape:
+            raise ValueError(
+                f"gradients[{name!r}] is of {rows.dtype} and shape {tuple(rows.shape)}; it must be "
+                f"of torch.float32 and shape {shape}"
+            )
+        return rows
 
     def _parts(self, what: str, batch: torch.Tensor) -> torch.Tensor:
         if batch.dim() == 0 or batch.shape[0] == 0 or batch.shape[0] % self._count != 0:

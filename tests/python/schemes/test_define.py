@@ -44,7 +44,8 @@ def test_what_cannot_be_defined(name, base, parts, error, words):
     ],
 )
 def test_a_part_of_the_wrong_length_is_named(part, function):
-    mine = schemes.define("short", "aps:e4m3", **{part: function})
+    same = {"forward": lambda step, state, x: x} if part == "inverse" else {}
+    mine = schemes.define("short", "aps:e4m3", **same, **{part: function})
     with pytest.raises(
         ValueError, match=rf"scheme 'short': {part} gave \d+ values where 20 belong, of x at step 0"
     ):
@@ -83,9 +84,26 @@ def test_parts_on_a_base_that_turns_rows_in_its_encoding_see_them_before():
         return 2 * x
 
     apscope.exchange(schemes.define("chosen", "thc", select=select), G)
-    doubled = apscope.exchange(schemes.define("doubled", "thc", forward=forward), G)
+    both = {"forward": forward, "inverse": lambda step, state, row: row / 2}
+    doubled = apscope.exchange(schemes.define("doubled", "thc", **both), G)
+    with pytest.raises(ValueError, match="forward is given without inverse, which changes the sum"):
+        schemes.define("changed", "thc", forward=forward)
+    with pytest.raises(ValueError, match="inverse is given without forward"):
+        schemes.define("changed", "aps:e4m3", inverse=lambda step, state, row: row)
     assert seen == {"select": (3, 20), "forward": (3, 20)}
-    assert np.array_equal(doubled.sent, 2 * apscope.exchange("thc", G).sent)
+    assert np.array_equal(doubled.sent, apscope.exchange("thc", G).sent)
+
+
+@pytest.mark.parametrize(("scale", "sentence"), [
+    (np.ones(3), "'scale' has 3 numbers; give one, for all elements and workers"),
+    (0.0, "select gives the scale 0.0*; it must be a positive finite number"),
+    (np.nan, "select gives the scale nan; it must be"),
+    (-2.0, "select gives the scale -2.0*; it must be"),
+])  # fmt: skip
+def test_a_scale_is_one_positive_number(scale, sentence):
+    mine = schemes.define("scaled", "aps:e4m3", select=lambda step, state, x: {"scale": scale})
+    with pytest.raises(ValueError, match=sentence):
+        apscope.exchange(mine, G)
 
 
 def test_a_part_sees_the_step():
@@ -154,7 +172,7 @@ def test_the_state_is_copied_once_for_all_rows_of_inverse():
         seen.append(state)
         return row
 
-    mine = schemes.define("turning", "none:e4m3", inverse=inverse)
+    mine = schemes.define("turning", "none:e4m3", forward=lambda step, state, x: x, inverse=inverse)
     apscope.exchange(mine, G)
     assert len(seen) == 4 and all(state is seen[0] for state in seen)  # three messages and a sum
 

@@ -253,9 +253,11 @@ def test_weights_are_kept_where_the_recipe_says():
             assert torch.equal(at.quantize(p.detach(), "bf16"), p) == kept
     with pytest.raises(ValueError, match="weights are in bf16 nearest and fp16 nearest"):
         quantize_model(
-            net(), Recipe(weight_update="bf16", where={"last": Recipe(weight_update="fp16")}),
-            optimizer=sgd(net()), say=None,
+            one := net(), Recipe(weight_update="bf16", where={"last": Recipe(weight_update="fp16")}),
+            optimizer=sgd(one), say=None,
         )  # fmt: skip
+    with pytest.raises(ValueError, match="optimizer has no parameter of the model"):
+        quantize_model(net(), "mxfp8", optimizer=sgd(net()), say=None)
 
 
 def test_a_loss_scale_alone_changes_no_bit():

@@ -13,7 +13,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from apscope._training.page import curves, excess_chart, relation_chart
+from apscope._training.page import (
+    _judged_relations,
+    _said,
+    curves,
+    excess_chart,
+    relation_chart,
+)  # fmt: skip
 from apscope.cli import main
 from tests.python.train.jobs import trained
 
@@ -103,11 +109,41 @@ def test_the_relation_has_a_point_a_scheme_hollow_within_the_seeds_noise():
         "scheme": ["aps:e4m3", "aps:e3m0", "none:e3m0", "aps:e2m1"], "topology": "ring",
         "excess": [-0.001, 0.2, 0.5, 1.0],
         "excess_low": [-0.002, 0.1, 0.4, 0.9], "lost": [0, 0, 1, 0],
-        "typical_32": [0.01, 0.8, 1.0, math.nan],
+        "error_over_noise": [0.01, 0.8, 1.0, math.inf],
     })  # fmt: skip
     chart = relation_chart(own, 0.01)
     assert [(p.x, p.y, p.hollow) for p in chart.points] == [(0.01, 1e-4, True), (0.8, 0.2, False)]
     assert "-0.001" in chart.points[0].says
+
+
+def test_the_page_has_one_excess_and_one_error_over_noise_of_a_scheme():
+    """Those of the verdicts: runs that diverged are in no mean, and an overflow is infinite."""
+    key = {"task": "digits", "model": "net", "topology": "ring"}
+    schemes = ["none:fp32", "aps:e4m3", "none:e3m0", "none:e2m1"]
+    judged = pd.DataFrame({
+        **key, "scheme": schemes, "diverged": [0, 0, 1, 0],
+        "excess": [math.nan, 0.1, 0.2, 0.3], "excess_low": 0.05, "excess_high": 0.4,
+        "error_over_noise": [0.0, 0.01, 0.5, math.inf],
+    })  # fmt: skip
+    related = pd.DataFrame({
+        **key, "scheme": schemes[1:], "excess": 7.0, "excess_low": 6.0, "excess_high": 8.0, "lost": 0,
+        "typical_32": [0.01, 0.5, 0.0003], "step_nmse": [0.1, 0.2, 0.3],
+    })  # fmt: skip
+    found = _judged_relations(related, judged).set_index("scheme")
+    assert found["excess"].to_dict() == {"aps:e4m3": 0.1, "none:e3m0": 0.2, "none:e2m1": 0.3}
+    assert found["lost"].to_dict() == {"aps:e4m3": 0, "none:e3m0": 1, "none:e2m1": 0}
+    assert found["typical_32"].tolist() == [0.01, 0.5, math.inf]
+    assert found["step_nmse"].tolist() == [0.1, 0.2, math.inf]
+    chart = relation_chart(found.reset_index(), 0.01)
+    assert [(p.x, p.y) for p in chart.points] == [(0.01, 0.1)]
+    # Where a run of fp32 diverged, its seed has no pair.
+    assert _judged_relations(related, judged.assign(diverged=[2, 0, 0, 0]))["lost"].eq(2).all()
+
+
+def test_where_fp32_diverged_nothing_is_compared():
+    base = {"scheme": "none:fp32", "topology": "ring", "verdict": "baseline", "seeds": 2}
+    told = pd.DataFrame([base | {"loss": math.nan, "diverged": 2, "noise": math.nan}])
+    assert _said(told, None) == "fp32 diverged with every seed, so nothing is compared."
 
 
 def test_the_page_has_every_verdict_and_asks_for_nothing(folder, tmp_path, capsys):

@@ -130,6 +130,24 @@ def test_mistakes_are_one_sentence():
         w.step(torch.zeros(6, 1, 8, 8), torch.zeros(6, dtype=torch.long))
     with pytest.raises(ValueError, match="no parameters that need a gradient"):
         Workers(nn.ReLU(), F.mse_loss, w.optimizer)
+    with pytest.raises(
+        ValueError, match="optimizer has no parameter of the model, so it would not"
+    ):
+        Workers(nn.Linear(3, 2), F.mse_loss, w.optimizer)
+    with pytest.raises(
+        ValueError, match=r"gradients has no '.*'; call backward\(inputs, targets\)"
+    ):
+        w.exchange()
+    with pytest.raises(
+        ValueError, match=r"no parameter has a gradient, .* call exchange\(\) first"
+    ):
+        w.update()
+    w.backward(torch.zeros(8, 1, 8, 8), torch.zeros(8, dtype=torch.long))
+    name, rows = next(iter(w.gradients.items()))
+    for wrong in (rows.double(), rows[:, 1:]):
+        w.gradients[name] = wrong
+        with pytest.raises(ValueError, match=rf"gradients\['{name}'\] is of torch.float"):
+            w.exchange()
     with pytest.raises(ValueError, match="workers=0"):
         Workers(w.model, F.mse_loss, w.optimizer, workers=0)
     with pytest.raises(ValueError, match="the state is of spec='aps:e4m3'"):

@@ -15,7 +15,7 @@ from ... import cuda
 from ..._arrays.checks import integer
 from ..._text import count_of
 from ...torch._devices import is_supported
-from ...torch._states import check_model, check_optimizer, check_state, load_optimizer
+from ...torch._states import check_model, check_optimizer, check_state, check_trains, load_optimizer
 from ...torch._weights import LowPrecisionWeights
 from .matching import Found, check_matched, kept_in, parts_of, schedule_of, weights_of
 from .observe import Observer
@@ -98,10 +98,8 @@ def quantize_model(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model is {type(model).__name__}; it must be a torch.nn.Module")
-    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
-        raise TypeError(
-            f"optimizer is {type(optimizer).__name__}; it must be a torch.optim.Optimizer"
-        )
+    if optimizer is not None:
+        check_trains(optimizer, model)
     if any(is_quantized(m) for m in model.modules()):
         raise ValueError("the model is quantized already; call quantization(model).remove() first")
     schedule = schedule_of(recipe)
