@@ -74,7 +74,7 @@ def verdict(rows: pd.DataFrame, bits: dict[str, int]) -> dict[str, Any]:
     return {
         "scheme": best["scheme"],
         "topology": best["topology"],
-        "choices": _choices(best),
+        "choices": _choices(best, rows),
         "share": share,
         "sent": _sent(best["volume"], share),
         "what": "bytes" if rows["volume"].notna().any() else "bits",
@@ -107,15 +107,16 @@ def _narrow(rows: pd.DataFrame, bits: dict[str, int], best: pd.Series) -> dict[s
     return {
         "bits": str(narrow.bits),
         "scheme": narrow.scheme,
-        "choices": _choices(row),
+        "choices": _choices(row, rows),
         "nmse": figure(narrow.error, 2),
         "error": "" if math.isnan(row["error_over_noise"]) else fraction(row["error_over_noise"]),
     }
 
 
-def _choices(row: pd.Series) -> str:
+def _choices(row: pd.Series, rows: pd.DataFrame) -> str:
     """The reduction, the grid and the scale of a row, in this order; what it lacks is left out."""
-    reduced = reduction(row["topology"]) if row["volume"] > 0 else ""  # one worker sends nothing
+    # One worker sends nothing.
+    reduced = reduction(row["topology"]) if rows["volume"].notna().any() else ""
     return ", ".join(filter(None, (reduced, clip(row["format"], 40), _scale(row["scheme"]))))
 
 

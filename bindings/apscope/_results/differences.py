@@ -157,10 +157,10 @@ class Sent(NamedTuple):
 def sides_differ(a: Sent, b: Sent) -> list[tuple[str, str, str]]:
     """All differences of two sides: `differences`, after ``reduction`` and before ``volume``.
 
-    Without ``sums`` where one of them adds no codes in an order, as at the wire. In two phases the headroom of
-    messages that are encoded alone is ``one``, whatever the scheme says; where the two reductions
-    differ so, it is part of ``reduction``. Volumes, of fp32's bytes, are named if they differ by
-    more than 0.001 and both are known.
+    Without ``sums`` where one of them adds no codes in an order, as at the wire. In two phases the
+    headroom of messages that are encoded alone is ``one``, whatever the scheme says; where the two
+    reductions differ so, it is part of ``reduction``. Volumes, of fp32's bytes, are named if they
+    differ by more than 0.001 and both are known.
     """
     sides = (a, b)
     unread = {"headroom"}

@@ -62,8 +62,7 @@ class Winner(NamedTuple):
     seconds: tuple[Second, ...] = ()
 
     def __str__(self) -> str:
-        reduced = f" in {self.topology}" if self.volume > 0 else ""  # one worker adds nothing
-        reduced = reduced if self.topology else ", at the wire"
+        reduced = f" in {self.topology}" if self.topology else ", at the wire"
         where = " between nodes" if self.topology.startswith("hierarchical") else ""
         sent = "" if math.isnan(self.volume) else f", {self.volume:.3g} of fp32's bytes{where}"
         return (
@@ -136,9 +135,9 @@ def within(
     Returns
     -------
     DataFrame
-        Those of so few bits, also in all levels of a hierarchy, that send so little, with an error, without overflow, skipped steps,
-        gaps in their memory and lost layers; ``exact``, which no system runs, only where nothing
-        else is.
+        Those of so few bits, also in all levels of a hierarchy, that send so little, with an error,
+        without overflow, skipped steps, gaps in their memory and lost layers; ``exact``, which no
+        system runs, only where nothing else is.
     """
     eligible = sound(rows) & rows[measure].notna()
     if (run := rows["topology"] != "exact").any():

@@ -305,7 +305,7 @@ def test_the_verdict_names_the_reduction_and_its_command_repeats_it(both, page_o
         assert said["topology"] == "two_phase"
         scale = "a scale (for 32 elements|per layer)"
         grid = own["format"].iloc[0]
-        choices = f"Two phases, {grid}, {scale}</b>, at [^ ]+ of fp32.{{1,5}}s bytes"
+        choices = f"two phases, {grid}, {scale}</b>, at [^ ]+ of fp32.{{1,5}}s bytes"
         assert re.search(choices, verdict), verdict
         assert f"--scheme {said['scheme']} --topology two_phase" in command
         assert len(words_of(verdict.replace("<wbr>", ""))) <= 38

@@ -64,7 +64,7 @@ def test_the_ladder_is_that_of_the_answer_with_a_factor_from_the_column_to_the_l
              "aps:e3m4,rule=tight", "aps:e3m4,rule=tight,unit=32"]  # fmt: skip
     results = apscope.replay(trace, specs, topology=["ring", "two_phase"])
     text = page(results)
-    assert "Two phases, e3m4, a scale for 32 elements</b> (" in text
+    assert "two phases, e3m4, a scale for 32 elements</b> (" in text
     table = text[text.index("The gain of finer scales, two phases") :]
     assert "in two phases, in its room" in table
     cells = re.findall(r"<td data-label.*?</td>", re.search(r">e3m4, 3 .*?</tr>", table)[0])

@@ -75,14 +75,17 @@ def test_the_line_that_repeats_gradients_in_memory_is_python(saved, tmp_path):
     assert found == before
 
 
-def test_one_worker_has_no_reduction(tmp_path, capsys):
+def test_one_worker_has_one_row_of_a_scheme(tmp_path, capsys):
     results = apscope.replay({"w": ROW}, ["aps:e3m4", "mx"], topology=["ring", "two_phase"])
     results.save(tmp_path / "results")
     assert command("summary {}", tmp_path / "results") == 0
     out = capsys.readouterr().out
     assert out.count("\naps:e3m4  ") == out.count("\nmx  ") == 1
-    assert ": aps:e3m4; format e3m4, scale one per" in out
     assert len(results.summary()) == 6  # with those of exact
+    page = apscope.report(results, tmp_path / "r.html").read_text()
+    verdict = page.split('<p class="verdict">')[1].split("</p>")[0]
+    assert verdict.startswith('<b title="aps:e3m4">e3m4, a scale per layer</b>'), verdict
+    assert "of fp32's bits" in verdict
 
 
 def test_a_ranking_has_a_scheme_once_whose_keys_are_not_read(saved, tmp_path, capsys):

@@ -71,7 +71,7 @@ def test_five_commands_print_the_same_winners(trace, output, tmp_path):
     page = (tmp_path / "report.html").read_text()
     verdict = re.search(r'<p class="verdict">(.*?)</p>', page, re.DOTALL)[1]
     _, _, spec, _, grid, block, _ = searched[8]
-    choices = f"Two phases, {grid}, a scale for {block} elements"
+    choices = f"two phases, {grid}, a scale for {block} elements"
     assert verdict.startswith(f'<b title="{spec}">{choices}</b> (')
     assert "at 0.26 of fp32's bytes" in verdict
 
