@@ -286,5 +286,7 @@ def _check(**tensors: Any) -> None:
                 f"{name} is {type(value).__name__}; give a torch.Tensor, or call apscope's "
                 "function of the same name"
             )
+        if value.layout is not torch.strided:
+            raise TypeError(f"{name} is {value.layout}; give {name}.to_dense()")
         if not value.is_floating_point():
             raise TypeError(f"{name} has dtype {value.dtype}; give a floating-point tensor")

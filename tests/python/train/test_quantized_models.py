@@ -355,3 +355,14 @@ def test_patterns_choose_layers_with_products():
     ):
         with pytest.raises(error, match=sentence):
             quantize_model(net(), wrong, say=None)
+
+
+def test_a_layer_alone_and_an_unknown_unit_are_named():
+    told = []
+    quantize_model(nn.Linear(4, 4), "mxfp8", say=told.append)
+    assert "\n  the model: forward.input mxfp8_e4m3" in told[0]
+    for unit in ("h1000:fp8", "h100:fp9"):
+        with pytest.raises(ValueError, match=f"unknown matrix unit '{unit}'; use v100"):
+            quantize_model(nn.Linear(4, 4), Recipe(accumulate=unit), say=None)
+    with pytest.raises(TypeError, match=r"x is torch.sparse_coo; give x.to_dense\(\)"):
+        at.quantize(torch.eye(3).to_sparse(), "e4m3")

@@ -58,5 +58,7 @@ def _line(part: Part, phase: int) -> str:
                 else [f"{product} sums {s}" for product, s in by_product.items() if s is not None]
             )
     return (
-        f"  {part.name}: " + "; ".join([", ".join(casts) or "fp32", *sums]) if casts or sums else ""
+        f"  {part.name or 'the model'}: " + "; ".join([", ".join(casts) or "fp32", *sums])
+        if casts or sums
+        else ""
     )

@@ -288,7 +288,9 @@ def as_sum(value: Any) -> Sum | None:
         return value
     if isinstance(value, str):
         name = value.removeprefix("unit:")
-        if name != value or name.partition(",")[0] in {unit["name"] for unit in units()}:
+        first = name.partition(",")[0]
+        # No format's name has a colon.
+        if name != value or ":" in first or first in {unit["name"] for unit in units()}:
             order = f"unit:{name}"
             return Sum(_core.matrix_unit_order(order)[0], order=order)
     return Sum(value)
