@@ -169,11 +169,11 @@ def offsets() -> Iterator[tuple[str, Run]]:
 
 
 def double_samples() -> Iterator[tuple[str, Run]]:
-    """The two draws of a layer's inputs: a product with one row and one column adds nothing."""
+    """The two draws of a layer's inputs: products of one row and one column, which add nothing."""
 
     def run(device: torch.device) -> Any:
         torch.manual_seed(0)
-        layer = DoubleSampledLinear(1, 6, bits=3, seed=4).to(device)
+        layer = DoubleSampledLinear(1, 6, bias=False, bits=3, seed=4).to(device)
         x = generated((1, 1), 5).to(device)
         results = []
         for _ in range(4):
