@@ -47,12 +47,9 @@ def _escape(c: str, bytes_too: bool) -> str:
     return repr(c)[1:-1]
 
 
-def visible(text: str, json: bool = False) -> str:
-    """Text of a page whose characters that nobody sees, and that act, are escaped.
-
-    Of JSON, so that its strings have the escapes.
-    """
-    return _UNSEEN.sub(lambda found: "\\" * json + repr(found[0])[1:-1], text)
+def visible(text: str) -> str:
+    """Text of a page whose characters that nobody sees, and that act, are escaped."""
+    return _UNSEEN.sub(lambda found: repr(found[0])[1:-1], text)
 
 
 def printable(name: str, longest: int = 200) -> str:

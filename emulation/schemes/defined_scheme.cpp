@@ -1,6 +1,8 @@
 #include "emulation/schemes/defined_scheme.h"
 
+#include <cmath>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "emulation/schemes/choice.h"
@@ -25,6 +27,13 @@ void replace_basis(SchemeParts& scheme, DefinedParts& defined) {
     }
 }
 
+// Throws std::invalid_argument unless a float format can be scaled by it.
+void check_scale(double scale) {
+    if (scale > 0 && std::isfinite(scale)) return;
+    throw std::invalid_argument("select gives the scale " + std::to_string(scale) +
+                                "; it must be a positive finite number");
+}
+
 void replace_choice(SchemeParts& scheme, DefinedParts& defined) {
     SchemeChoice& choice = scheme.choice;
     if (choice.choose) {  // the caller's parts get one tensor at a time
@@ -36,7 +45,15 @@ void replace_choice(SchemeParts& scheme, DefinedParts& defined) {
     }
     if (!defined.select) return;
     if (choice.draw) choice.draw = common_words;
-    choice.select = std::move(defined.select);
+    const bool scales_floats = scheme.encoding.float_encoder && !defined.encode;
+    choice.select = [select = std::move(defined.select), scales_floats](const Selection& s) {
+        Parameters theta = select(s);
+        if (scales_floats && !theta.skipped) {
+            if (theta.scale) check_scale(*theta.scale);
+            for (const double scale : theta.scales) check_scale(scale);
+        }
+        return theta;
+    };
     choice.is_constant = false;
 }
 

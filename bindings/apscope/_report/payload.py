@@ -51,11 +51,20 @@ def pack(tables: Mapping[str, pd.DataFrame], **others: Any) -> bytes:
                 ).tobytes()
             )
         header["tables"][name] = {"length": len(table), "columns": columns}
-    told = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    text = visible(told, json=True).encode()
+    header = _visible(header)  # as the names in the page's text
+    text = json.dumps(header, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     return gzip.compress(
         b"".join([len(text).to_bytes(4, "little"), text, *parts]), compresslevel=7, mtime=0
     )
+
+
+def _visible(value: Any) -> Any:
+    """A value of JSON whose texts are `visible`."""
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {_visible(key): _visible(one) for key, one in value.items()}
+    return [_visible(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def base64_of(data: bytes) -> str:

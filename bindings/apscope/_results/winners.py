@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from .._arrays.inputs import as_format
+from .._core import BlockFormat
 from .._schemes.scheme import known_scheme
 from .differences import described
 from .ranking import RANKS, sound
@@ -150,8 +151,15 @@ def within(
 
 def _level_bits(topology: str) -> float:
     """The bits of the widest format that a level of a hierarchy has for itself; 0 without one."""
-    formats = re.findall(r"@([^,()]+)", topology)
-    return max((as_format(name).storage_bits for name in formats), default=0)
+    return max((_bits(name) for name in re.findall(r"@([^,()]+)", topology)), default=0)
+
+
+def _bits(name: str) -> int:
+    """The bits of a value in a float format, or of an element in a block format."""
+    try:
+        return as_format(name).storage_bits
+    except ValueError:
+        return BlockFormat(name).element.storage_bits
 
 
 def least(rows: pd.DataFrame, bits: Mapping[str, int], measure: str = RANKS) -> pd.Series:

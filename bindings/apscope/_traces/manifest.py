@@ -138,8 +138,9 @@ class Manifest:
 
     def drop_outdated(self) -> None:
         """Takes the steps that new ones replace out of the file, before their files change."""
-        self.outdated = []
-        self._write()
+        if self.outdated:
+            self.outdated = []
+            self._write()
 
     @property
     def steps(self) -> list[int]:

@@ -119,7 +119,7 @@ def noise_sentences(rows: pd.DataFrame, experiment: Experiment) -> list[str]:
                 else ""
             )
             + (
-                "; bf16 diverged"
+                "; no run of bf16 converged beside one of fp32"
                 if math.isnan(bf16["excess"])
                 else f"; bf16 - fp32 {bf16['excess']:+.2g}"
                 + (f" ± {half:.2g}, paired by seed" if not math.isnan(half) else "")

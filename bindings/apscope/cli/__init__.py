@@ -102,10 +102,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     if extra:
         verbs = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
         one = verbs.choices[args.verb]
-        # Words that an option parted from the others before it.
-        args, extra = one.parse_known_intermixed_args(
-            arguments[arguments.index(args.verb) + 1 :], argparse.Namespace(verb=args.verb)
-        )
+        # Words that an option parted from the others before it; not of a verb with verbs of its own.
+        if not any(isinstance(a, argparse._SubParsersAction) for a in one._actions):
+            args, extra = one.parse_known_intermixed_args(
+                arguments[arguments.index(args.verb) + 1 :], argparse.Namespace(verb=args.verb)
+            )
         if extra:
             one.error(f"unrecognized arguments: {' '.join(extra)}")
     return args

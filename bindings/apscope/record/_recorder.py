@@ -200,10 +200,10 @@ class Recorder:
         if self._tap is not None or self._background is not None:
             raise ValueError("this recorder is already recording; make one for every model")
         tap = TorchTap(self, model, self._chosen, loss_scale, self._what)
-        if unknown := [name for name in self._wanted if name not in tap.named]:
+        if unknown := [name for name in self._wanted if name not in tap.known]:
             raise ValueError(
                 f"tensors has {unknown[0]!r}, which is no parameter of the model; "
-                f"{hint(str(unknown[0]), tap.named)}"
+                f"{hint(str(unknown[0]), list(tap.named))}"
             )
         self._unwatch()
         if first_step is not None:
@@ -216,11 +216,11 @@ class Recorder:
         self._about["model"] = self._about["model"] or tap.description
         self._about["roles"] = either(self._about["roles"], tap.roles)
         self._about["metadata"] = {**tap.metadata, **self._about["metadata"]}
-        if self._workers not in (None, processes):
+        recorded = 1 if tap.joined else processes
+        if self._workers not in (None, recorded):
             raise ValueError(
-                f"workers is {self._workers}, but attach() records one worker for each process, "
-                f"{processes} here; omit workers, or pass gradients of all workers to "
-                "record_pytree()"
+                f"workers is {self._workers}, but attach() records {count_of(recorded, 'worker')} "
+                "here; omit workers, or pass gradients of all workers to record_pytree()"
             )
         self._open(process, processes, joined=tap.joined, stage=tap.stage)
         if self._background:
@@ -382,7 +382,8 @@ class Recorder:
     def _conclude(self, session: Session, whole: bool) -> None:
         """Prints the content of the trace."""
         # Raises nothing.
-        none = not session.manifest.steps or not os.path.exists(self.path / "manifest.json")
+        kept = session.manifest.steps or session.manifest.outdated
+        none = not kept or not os.path.exists(self.path / "manifest.json")
         if none and whole and self._ended is None:
             logger.warning(
                 "apscope: %s has no trace: none of the selected steps was recorded", self.path

@@ -101,7 +101,8 @@ class Session:
     ):
         self.path, self.process, self.processes = path, process, processes
         self.joined, self.patience = joined, patience
-        self.workers = 1 if joined else about.pop("workers", processes)
+        workers = about.pop("workers", processes)
+        self.workers = 1 if joined else workers
         self.bytes = self.committed = 0
         self._notes = path / ".recording"
         self._mark = uuid.uuid4().hex
@@ -112,6 +113,8 @@ class Session:
         self._own: dict[int, tuple[dict, float]] = {}  # step -> its note on it, and the time
         self._last = -1  # the highest step that this process has written
         self.waits_for = ""  # the process that this one waits for
+        #: Whether files wait in the folder of the notes: a resumed run has no step of its own yet.
+        self._replaces = resume
         self._lock: Lock | None = None
         path.mkdir(parents=True, exist_ok=True)
         if process == 0:
@@ -157,6 +160,8 @@ class Session:
             self._passes.add(self.manifest.metadata.get("accumulation", "1"))
         # A process that has already said hello says it again.
         remove_left(self._notes, re.compile(r"[^.].*"))
+        for left in self._notes.glob("step_*/"):
+            shutil.rmtree(left, ignore_errors=True)
         if remains or resume:
             remove_uncommitted(self.path, [*self.manifest.steps, *self.manifest.outdated])
         self._list({"0": self._mark})
@@ -186,8 +191,6 @@ class Session:
     ) -> None:
         """Writes a step's `tensors` (worker -> name -> values), `others`, and the note on them."""
         self._check_own() if self.process == 0 else self._wait_for_the_leader()
-        if self.process == 0 and self.manifest.outdated:
-            self._replace(step, parts or tensors[0])
         if step <= self._last:  # its files are in the trace
             raise StopRecording(
                 f"step {step} comes again, after step {self._last}; a run that goes back to a "
@@ -203,7 +206,8 @@ class Session:
             files[name] = write_safetensors(self._notes / name, tensors[0], about, durable=False)
             shapes = {n: part.shape for n, part in (parts or {}).items()}
         else:
-            folder = step_folder(self.path, step)
+            # Until a resumed run has a step, the old files stay.
+            folder = step_folder(self._notes if self._replaces else self.path, step)
             make_folder(folder)
             for worker, arrays in tensors.items():
                 name = file_name("gradient", worker)
@@ -227,16 +231,6 @@ class Session:
         self._own[step] = note, time.monotonic()
         if self.process:
             _put(self._note(step, self.process), json.dumps(note))
-
-    def _replace(self, step: int, tensors: Mapping[str, Any]) -> None:
-        """Removes the steps that those of a resumed run replace, now that its first one is there.
-
-        Other processes write theirs behind this, once they are listed.
-        """
-        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-        compare_shapes(shapes, self.manifest.shapes or shapes, f"process 0 at step {step}")
-        self.manifest.drop_outdated()
-        remove_uncommitted(self.path, self.manifest.steps)
 
     def _note(self, step: int, process: int) -> Path:
         return self._notes / f"step_{step:08d}_{process:04d}.json"
@@ -278,6 +272,7 @@ class Session:
         for step, (_, written) in list(self._own.items()):
             if not self._note(step, self.process).exists():
                 del self._own[step]
+                self._replaces = False
             elif time.monotonic() - written > self.patience:
                 raise StopRecording(
                     f"process 0 has not accepted step {step} for {self.patience:g} s"
@@ -296,7 +291,7 @@ class Session:
             self._heed()
             return
         while True:
-            if not self._welcome and not self.manifest.outdated:
+            if not self._welcome:
                 self._answer()
             while self._own and self._commit(min(self._own)):
                 pass
@@ -333,9 +328,16 @@ class Session:
             expected = self.manifest.shapes or shapes
             compare_shapes(here, expected, f"process {process} at step {step}")
         files = merged_files(step, (note["files"] for note in notes))
+        if self._replaces:
+            self.manifest.drop_outdated()
+            remove_uncommitted(self.path, self.manifest.steps)
+            self._replaces = False
+        folder = step_folder(self.path, step)
+        make_folder(folder)
+        for name in files:
+            with contextlib.suppress(FileNotFoundError):  # it is in the folder already
+                os.replace(step_folder(self._notes, step) / name, folder / name)
         if self.joined:
-            folder = step_folder(self.path, step)
-            make_folder(folder)
             sources = [
                 (self._notes / name, note["offsets"]) for note in notes for name in note["files"]
             ]

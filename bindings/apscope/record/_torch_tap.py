@@ -22,6 +22,7 @@ from .._text import count_of
 from .._traces.roles import plain_name
 from .._traces.safetensors import as_real, code_of, storable, torch_array
 from . import _grad_scaler
+from ._averages import Averages
 from ._background import logger
 from ._mistakes import Mistake, optimizers
 from ._torch_extras import Extras
@@ -60,7 +61,6 @@ class TorchTap:
             )
         self.recorder, self._loss_scale = recorder, loss_scale
         self.process, self.processes, self.stage, runs_in = 0, 1, "local", "one process"
-        self._averaged = isinstance(model, torch.nn.parallel.DistributedDataParallel)
         inner = model
         if dist.is_available() and dist.is_initialized():
             group = (
@@ -70,7 +70,7 @@ class TorchTap:
             )
             self.process, self.processes = dist.get_rank(group), dist.get_world_size(group)
             runs_in = f"{self.processes} processes"
-        if self._averaged:
+        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             inner, runs_in = model.module, f"DistributedDataParallel, {self.processes} processes"
         elif isinstance(model, torch.nn.DataParallel):
             inner, self.stage, runs_in = (
@@ -92,7 +92,14 @@ class TorchTap:
                 f"none of the model's {count_of(len(named), 'parameter')} {what}; the first is "
                 f"{next(iter(named), 'missing')!r}"
             )
-        self.parameters, self.named = picked, list(named)
+        self.parameters, self.named = picked, named
+        #: Names that a list of tensors may have: also of tied parameters, and of buffers.
+        self.known = {
+            form
+            for names in (model.named_parameters(remove_duplicate=False), model.named_buffers())
+            for name, _ in names
+            for form in (name, plain_name(name), plain_name(name).removeprefix("module."))
+        }
         self.shards = shards_of(picked)
         if self.joined:
             self.stage, runs_in = (
@@ -123,6 +130,11 @@ class TorchTap:
         self._arrived: set[str] = set()  # names whose gradient of this step is in the buffers
         # The initial version of .grad, and backward passes since; None: unknown.
         self._passes: dict[str, tuple[int, int | None]] = {}
+        self._averages = (
+            Averages(model, lambda: recorder.number)
+            if isinstance(model, torch.nn.parallel.DistributedDataParallel) and self.processes > 1
+            else None
+        )
         self._fired = self._in_backward = self._on_gpu = False
         self._steps = 0  # steps of optimizers with our gradients
         self._ever = False  # whether a gradient has arrived
@@ -148,6 +160,8 @@ class TorchTap:
             if frozen:
                 p.requires_grad = False
         self._handles += self._extras.hooks(self._inner, self._guarded, plain_name)
+        if self._averages is not None:
+            self._handles += self._averages.hooks(self.parameters, self._guarded)
         after_step = self._guarded(self._after_step)
         self._handles.append(
             register_optimizer_step_post_hook(lambda optimizer, *_: after_step(optimizer))
@@ -194,15 +208,10 @@ class TorchTap:
         # Each pass that adds to .grad increments its version by one; removing it in between changes
         # the count.
         begun, passes = self._passes.get(name, (p.grad._version, 0))
-        alone = passes is not None and p.grad._version == begun + passes
-        if not alone and self._averaged and self.processes > 1:
-            raise Mistake(
-                f"the gradient of {name!r} changed between two backward passes of step "
-                f"{self.recorder.number}: DistributedDataParallel averages after every pass outside "
-                "no_sync(), so this process's own sum is lost; run all passes of a step but the "
-                "last, with their forward passes, in model.no_sync()"
-            )
-        self._passes[name] = begun, passes + 1 if alone and passes is not None else None
+        self._passes[name] = (
+            begun,
+            None if passes is None or p.grad._version != begun + passes else passes + 1,
+        )
         grad = p.grad.to_local() if is_dtensor(p.grad) else p.grad
         if grad.layout is not torch.strided:
             grad = grad.to_dense()
@@ -216,6 +225,8 @@ class TorchTap:
             self._on_gpu |= grad.is_cuda
         buffer.copy_(grad.detach(), non_blocking=grad.is_cuda)
         self._arrived.add(name)
+        if self._averages is not None:
+            self._averages.arrived(name)
 
     def _open(self) -> bool:
         background = self.recorder._background
@@ -293,6 +304,8 @@ class TorchTap:
     def _forget(self) -> None:
         self._fired, self._arrived, self._passes = False, set(), {}
         self._extras.drop()
+        if self._averages is not None:
+            self._averages.forget()
 
     def end_step(self, optimizer: torch.optim.Optimizer | None) -> None:
         """All gradients of a step have arrived: passes them on if it is recorded."""

@@ -178,8 +178,9 @@ class ExchangeState:
             for p in bucket.parameters():
                 if p not in self._names:
                     raise ValueError(
-                        "this ExchangeState is in use by another DistributedDataParallel module; "
-                        "make one for every module"
+                        "a bucket has a parameter that the module of the first step did not train; "
+                        "make one ExchangeState for every DistributedDataParallel module, and wrap "
+                        "the module after parameters are frozen or replaced"
                     )
                 name, end = self._names[p], at + p.numel()
                 gradients[name], results[name] = rows[:, at:end], out[at:end]

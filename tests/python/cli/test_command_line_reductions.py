@@ -108,6 +108,8 @@ def test_options_may_stand_between_the_other_words(capsys, folder):
     assert printed(capsys, words[0], "--topology", "ring", *words[1:]) == told
     assert main(["summary", folder, "--topology", "ring", "more"]) == 2
     assert "summary has no argument 'more'" in capsys.readouterr().err
+    assert main(["conformance", "write", folder, "more"]) == 2
+    assert "conformance has no argument 'more'" in capsys.readouterr().err
 
 
 def test_each_scheme_may_name_its_reduction(capsys, folder, results):

@@ -110,7 +110,10 @@ def test_a_page_shows_the_characters_that_turn_its_text(results, tmp_path):
     data = gzip.decompress(base64.b64decode(block))
     header = data[4 : 4 + int.from_bytes(data[:4], "little")].decode()
     told = json.dumps(json.loads(header), ensure_ascii=False)
-    assert not {0x202E, 0x2066, 0x200F, 0x9B} & {ord(c) for c in told} and "\\u202e" in told
+    assert not {r"\u001b", r"\u0007", r"\r", *map(chr, ODD)} & set(
+        re.findall(r"\\u....|\\.|.", told)
+    )
+    assert all(name in told for name in (r"\\x1b", r"\\x07", r"\\r", r"\\u202e", r"\\x9b"))
 
 
 def test_escaping():

@@ -74,6 +74,7 @@ def train(name, accumulate=1, zero=True, scaled=False, what=(), **keys):
 train("plain", what=["weights", "layer_input", "activation_gradient"])
 train("views", zero=False, gradient_as_bucket_view=True)
 train("accumulated", accumulate=3)
+train("kept", accumulate=2, zero=False, gradient_as_bucket_view=True)
 train("unused", find_unused_parameters=True)
 train("scaled", scaled=True)
 dist.destroy_process_group()
@@ -83,7 +84,7 @@ os._exit(0)  # what was written counts: gloo's threads can abort a process while
 
 def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
     said = [err for _, err in run_ranks(HEAD + DDP, tmp_path, 2)]
-    for name in ("plain", "views", "accumulated", "unused", "scaled"):
+    for name in ("plain", "views", "accumulated", "kept", "unused", "scaled"):
         trace = open_trace(tmp_path / name)
         check(trace)
         assert trace.steps == (0, 2, 4) and trace.workers == 2
@@ -119,7 +120,7 @@ def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
         for name in ("plain", "views", "accumulated")
     }
     assert said_of_passes == {"plain": None, "views": None, "accumulated": "3"}
-    assert said[0].count("3 steps of 2 processes recorded") == 5 and "recorded" not in said[1]
+    assert said[0].count("3 steps of 2 processes recorded") == 6 and "recorded" not in said[1]
     rich = open_trace(tmp_path / "plain")
     assert {kind: len(steps) for kind, steps in rich.recorded().items()} == dict(
         gradient=3, weights=3, full_batch=0, activation_gradient=3, layer_input=3
@@ -137,6 +138,18 @@ def test_ddp_records_what_the_all_reduce_is_given(tmp_path):
 NO_SYNC_FORGOTTEN = """
 model = DistributedDataParallel(network())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with Recorder(f"{folder}/removed", every=1) as rec:
+    rec.attach(model)
+    for keep in (True, False):  # a pass whose gradients are removed, or zeroed, adds to nothing
+        model(batch()).square().mean().backward()
+        y = model(batch()).square().mean()
+        optimizer.zero_grad(set_to_none=keep)
+        y.backward()
+        with model.no_sync():
+            model(batch()).square().mean()
+        optimizer.step()
+        optimizer.zero_grad()
+    save("removed", stopped=rec.stopped)
 try:
     with Recorder(f"{folder}/run", every=1) as rec:
         rec.attach(model)
@@ -152,11 +165,13 @@ os._exit(0)
 def test_passes_that_ddp_averages_one_by_one_are_a_mistake(tmp_path):
     """The second pass adds to an average, so no process has its own sum."""
     run_ranks(HEAD + NO_SYNC_FORGOTTEN, tmp_path, 2)
+    assert open_trace(tmp_path / "removed").steps == (0, 1)
     for rank in range(2):
+        assert torch.load(tmp_path / f"removed.{rank}")["stopped"] is None
         said = torch.load(tmp_path / f"mistake.{rank}")["said"]
         assert re.match(
-            r"the gradient of '\S+' changed between two backward passes of step 0: Distributed"
-            r"DataParallel averages .* in model\.no_sync\(\)$",
+            r"a backward pass of step 0 adds to a gradient of '\S+' that DistributedDataParallel has "
+            r"averaged, .* in model\.no_sync\(\)$",
             said,
         )
 

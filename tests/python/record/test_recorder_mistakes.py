@@ -224,7 +224,7 @@ def test_a_hook_that_takes_gradients_away_and_float64_are_raised_at_the_first_re
 
 def test_what_attach_cannot_record_is_said_at_once(tmp_path):
     for keys, sentence in (
-        ({"workers": 3}, r"workers is 3, but attach\(\) records one worker for each process, 1 here"),
+        ({"workers": 3}, r"workers is 3, but attach\(\) records 1 worker here"),
         ({"tensors": ["0.weight", "0.wieght"]},
          "tensors has '0.wieght', which is no parameter of the model; did you mean '0.weight'"),
     ):  # fmt: skip
@@ -232,6 +232,11 @@ def test_what_attach_cannot_record_is_said_at_once(tmp_path):
         with pytest.raises(ValueError, match=sentence):
             rec.attach(network())
         assert not (tmp_path / "run").exists()
+    tied = network()
+    tied.register_module("again", tied[0])
+    tied.register_buffer("count", torch.zeros(1))
+    with Recorder(tmp_path / "tied", every=1, tensors=list(tied.state_dict()), quiet=True) as rec:
+        rec.attach(tied)
     with pytest.raises(ValueError, match="steps has 1.5; it must have integers alone"):
         Recorder(tmp_path / "run", steps=[0, 1.5])
     Recorder(tmp_path / "run", steps=np.arange(3))

@@ -154,3 +154,31 @@ def test_sigterm_ends_a_training_as_without_a_recorder_and_leaves_every_whole_st
     assert running.returncode == (7 if polite else -signal.SIGTERM), err
     whole(folder, range(len(steps_of(folder))))
     assert "recording ended" not in err and (list(folder.glob(".*")) == [] or not polite)
+
+
+def test_a_resumed_run_that_commits_no_step_replaces_none(tmp_path):
+    """Process 1 dies before its first step: the old steps and their files stay."""
+    folder = tmp_path / "run"
+    ends(*(start(folder, p, 2, count=5) for p in range(2)))
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    resumed = {"resume": True, "first_step": 2, "patience": 1.0, "count": 4}
+    (_, err), _ = ends(*(start(folder, p, 2, die=0 if p else -1, **resumed) for p in range(2)))
+    assert err.count("recording ended, training continues: process 1 has not written step 2") == 1
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert list(folder.glob(".*")) == []
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_steps_of_a_resumed_run_replace_the_old_ones_whoever_is_late(tmp_path, late):
+    folder = tmp_path / "run"
+    ends(*(start(folder, p, 2, count=5) for p in range(2)))
+    resumed = {"resume": True, "first_step": 3, "count": 2, "patience": 20.0}
+    told = ends(
+        *(start(folder, p, 2, sleeps={0: 1.5} if p == late else {}, **resumed) for p in range(2))
+    )
+    assert not any("recording ended" in err for _, err in told)
+    trace = whole(folder, range(5))
+    for worker in range(2):  # the second run's first step is the first of a training
+        first = np.cos(np.zeros((30, 5), np.float32) + worker)
+        assert np.array_equal(trace.read(3, "w", worker), first)
+    assert list(folder.glob(".*")) == []

@@ -105,7 +105,7 @@ def test_the_chart_of_error_against_bytes_names_the_scheme_of_the_verdict(result
 
 #: A verdict's scheme, and its worst layer with the error and the step.
 WORST = re.compile(
-    r'<p class="verdict"><b title="(.*?)">.*?worst: '
+    r'<p class="verdict"><b class="chosen" title="(.*?)">.*?worst: '
     r"<b title=.*?>(.*?)</b>, (.*?) at step (\d+)</p>"
 )
 
@@ -489,6 +489,10 @@ def test_the_charts_are_alive(opened):
     )
     state = opened.run(
         "[apscopePage.state.trace, apscopePage.state.a, apscopePage.state.picked.layer]"
+    )
+    told = "document.querySelectorAll('.verdict .chosen')[2].title"
+    assert state[1] == opened.run(told) and state[1] in opened.run(
+        "[...apscopePage.view().schemes.keys()]"
     )
     assert state[0] == "characters" and state[2] == opened.run(
         "document.querySelectorAll('.chart.cells')[2].querySelector('g[data-layer]').dataset.layer"

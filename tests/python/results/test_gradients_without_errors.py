@@ -84,7 +84,9 @@ def test_one_worker_has_one_row_of_a_scheme(tmp_path, capsys):
     assert len(results.summary()) == 6  # with those of exact
     page = apscope.report(results, tmp_path / "r.html").read_text()
     verdict = page.split('<p class="verdict">')[1].split("</p>")[0]
-    assert verdict.startswith('<b title="aps:e3m4">e3m4, a scale per layer</b>'), verdict
+    assert verdict.startswith('<b class="chosen" title="aps:e3m4">e3m4, a scale per layer</b>'), (
+        verdict
+    )
     assert "of fp32's bits" in verdict
 
 

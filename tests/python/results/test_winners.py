@@ -72,7 +72,7 @@ def test_five_commands_print_the_same_winners(trace, output, tmp_path):
     verdict = re.search(r'<p class="verdict">(.*?)</p>', page, re.DOTALL)[1]
     _, _, spec, _, grid, block, _ = searched[8]
     choices = f"two phases, {grid}, a scale for {block} elements"
-    assert verdict.startswith(f'<b title="{spec}">{choices}</b> (')
+    assert verdict.startswith(f'<b class="chosen" title="{spec}">{choices}</b> (')
     assert "at 0.26 of fp32's bytes" in verdict
 
 
@@ -121,6 +121,9 @@ def test_a_wide_format_of_a_level_is_no_answer_for_few_bits():
     (best,) = winners(rows, {"aps:e4m3": 8})
     assert best.topology == narrow and str(best).endswith(", 0.04 of fp32's bytes between nodes")
     assert winners(rows.head(1), {"aps:e4m3": 8}) == []
+    blocks = "hierarchical:2(two_phase@mxfp8_e4m3,two_phase@bfp:4:16)"
+    (best,) = winners(pd.DataFrame([row("mx", blocks, 0.07, 1e-5)]), {"mx": 8})
+    assert best.topology == blocks
 
 
 def test_another_figure_speaks_up_where_the_intervals_are_apart():

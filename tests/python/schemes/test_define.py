@@ -106,6 +106,26 @@ def test_a_scale_is_one_positive_number(scale, sentence):
         apscope.exchange(mine, G)
 
 
+def test_a_scale_that_no_float_format_uses_may_be_0():
+    """An encoding of the caller's handles it, and a step that is dropped has none."""
+    none = {"scale": 0.0}
+    own = schemes.define(
+        "own", "none:fp32", select=lambda step, state, x: none,
+        encode=lambda step, theta, x, worker: x * float(theta["scale"][0]),
+    )  # fmt: skip
+    assert not apscope.exchange(own, G).sent.any()
+    drops = schemes.define(
+        "drops", "aps:e4m3", select=lambda step, state, x: none | {"skipped": 1.0}
+    )
+    assert apscope.exchange(drops, G).skipped
+    for scales in (np.zeros(G[0].size), np.full(G[0].size, np.nan)):
+        each = schemes.define(
+            "each", "aps:e4m3", select=lambda step, state, x, scales=scales: {"scales": scales}
+        )
+        with pytest.raises(ValueError, match="select gives the scale .*; it must be a positive"):
+            apscope.exchange(each, G)
+
+
 def test_a_part_sees_the_step():
     seen = []
 

@@ -196,7 +196,10 @@ def test_rows_of_what_mixes_elements_say_that_they_are_of_a_sample(traces, spec)
 
 
 def test_parts_of_a_callers_own_may_mix(traces):
-    made = schemes.define("turned_around", "none:bf16", forward=lambda step, state, x: x[:, ::-1])
+    made = schemes.define(
+        "turned_around", "none:bf16", forward=lambda step, state, x: x[:, ::-1],
+        inverse=lambda step, state, row: row[::-1],
+    )  # fmt: skip
     frame = replay(traces[1], made, topology="ring").frame
     noted = frame["note"].fillna("") == "of a sample of the tensor"
     assert set(frame.loc[noted, "tensor"]) == {"a"} and noted[frame["tensor"] == "a"].all()

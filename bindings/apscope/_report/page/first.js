@@ -23,7 +23,7 @@ export function firstScreen(state, traces, update) {
   document.querySelectorAll("article.first").forEach((article, i) => {
     for (const row of article.querySelectorAll("g[data-layer]")) {
       row.addEventListener("click", () => {
-        const scheme = article.querySelector(".spec")?.title;
+        const scheme = article.querySelector(".chosen")?.title;
         Object.assign(state, {
           trace: names[i],
           layer: "",
