@@ -101,3 +101,13 @@ def test_the_maps_of_underflow_are_of_what_each_side_sends(browser, request, tmp
             worst = float(label.partition("Worst: ")[2].split(": ")[1].split("%")[0])
             assert worst == pytest.approx(100 * rates[topology], rel=0.06), label
     assert browser.messages == []
+
+
+def test_a_layer_of_a_trace_of_one_step_opens_without_a_warning(browser, request, tmp_path):
+    """The library marks a chart of which it warns."""
+    trace = request.config.rootpath / "notebooks/data/digits"
+    results = apscope.replay(trace, ["aps:e4m3", "none:e5m2"], steps=[8], topology="ring")
+    shown(browser, page(results), tmp_path)
+    browser.run("document.querySelector('#versus tbody button').click()")
+    browser.wait("document.querySelectorAll('#versus .detail .plot svg[role=img]').length == 4")
+    assert browser.messages == [] and "\u26a0" not in browser.run("document.body.textContent")

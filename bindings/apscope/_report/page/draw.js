@@ -80,15 +80,18 @@ export function drawMap(place, says, cells, about) {
 export const placeOf = (c) =>
   `${clip(c.row, 60)}, ${typeof c.column === "number" ? `step ${c.column}` : clip(c.column, 60)}`;
 
+// A series by its name, also of a single step.
+const SERIES = { x: "step", y: "y", z: "name", stroke: "name" };
+
 const SHAPES = {
-  line: (points) => Plot.lineY(points, { x: "step", y: "y", stroke: "name", strokeWidth: 1.5 }),
-  step: (points) =>
-    Plot.lineY(points, { x: "step", y: "y", stroke: "name", curve: "step", strokeWidth: 2 }),
-  dashes: (points) =>
-    Plot.lineY(points, { x: "step", y: "y", stroke: "name", strokeDasharray: "4 3" }),
-  dots: (points) => Plot.dot(points, { x: "step", y: "y", stroke: "name", r: 1.8 }),
-  band: (points) =>
-    Plot.areaY(points, { x: "step", y1: "low", y2: "high", fill: "name", fillOpacity: 0.2 }),
+  line: (points) => Plot.lineY(points, { ...SERIES, strokeWidth: 1.5 }),
+  step: (points) => Plot.lineY(points, { ...SERIES, curve: "step", strokeWidth: 2 }),
+  dashes: (points) => Plot.lineY(points, { ...SERIES, strokeDasharray: "4 3" }),
+  dots: (points) => Plot.dot(points, { ...SERIES, r: 1.8 }),
+  band: (points) => {
+    const sides = { x: "step", y1: "low", y2: "high", z: "name" };
+    return Plot.areaY(points, { ...sides, fill: "name", fillOpacity: 0.2 });
+  },
 };
 
 // The colours of A and B.
