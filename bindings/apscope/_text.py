@@ -48,7 +48,7 @@ def _escape(c: str, bytes_too: bool) -> str:
 
 
 def visible(text: str) -> str:
-    """Text of a page whose characters that nobody sees, and that act, are escaped."""
+    """The text of a page, with escapes in place of invisible control characters."""
     return _UNSEEN.sub(lambda found: repr(found[0])[1:-1], text)
 
 

@@ -192,8 +192,8 @@ class Recorder:
         ------
         ValueError
             The model's gradients belong to no layer, or a model is already attached; `path` has a
-            trace; `tensors` has a name that is no parameter; `workers` is another number than that
-            of the processes.
+            trace; `tensors` has a name that is not a parameter; `workers` is not the number of
+            workers that are recorded.
         """
         from ._torch_tap import TorchTap
 
@@ -202,7 +202,7 @@ class Recorder:
         tap = TorchTap(self, model, self._chosen, loss_scale, self._what)
         if unknown := [name for name in self._wanted if name not in tap.known]:
             raise ValueError(
-                f"tensors has {unknown[0]!r}, which is no parameter of the model; "
+                f"tensors has {unknown[0]!r}, which is not a parameter of the model; "
                 f"{hint(str(unknown[0]), list(tap.named))}"
             )
         self._unwatch()

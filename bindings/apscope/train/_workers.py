@@ -217,7 +217,7 @@ class Workers:
         """
         if all(p.grad is None for p in self._parameters.values()):
             raise ValueError(
-                "no parameter has a gradient, so there is no step; call exchange() first"
+                "no parameter has a gradient, so the optimizer cannot step; call exchange() first"
             )
         if not self.skipped:
             self.optimizer.step()

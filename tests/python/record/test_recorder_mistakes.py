@@ -226,7 +226,7 @@ def test_what_attach_cannot_record_is_said_at_once(tmp_path):
     for keys, sentence in (
         ({"workers": 3}, r"workers is 3, but attach\(\) records 1 worker here"),
         ({"tensors": ["0.weight", "0.wieght"]},
-         "tensors has '0.wieght', which is no parameter of the model; did you mean '0.weight'"),
+         "tensors has '0.wieght', which is not a parameter of the model; did you mean '0.weight'"),
     ):  # fmt: skip
         rec = Recorder(tmp_path / "run", every=1, quiet=True, **keys)
         with pytest.raises(ValueError, match=sentence):
