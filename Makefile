@@ -83,10 +83,10 @@ system:
 # ---- The two commands -------------------------------------------------------------------------
 
 report: out/report.html
-	@echo "The report is out/report.html; the numbers behind it are out/results.csv and out/results.parquet."
+	@echo "The report is out/report.html; the numbers behind it are in out/results.parquet."
 
 report-all: out/all/report.html
-	@echo "The report is out/all/report.html; the numbers behind it are out/all/results.csv and out/all/results.parquet."
+	@echo "The report is out/all/report.html; the numbers behind it are in out/all/results.parquet."
 
 # out/ is of these commands alone: what an older version left there goes.
 out/report.html out/all/report.html: .stamps/modules $(trace_files) $(python_sources)
